@@ -2,8 +2,7 @@
 
 The fold program summarises each round trip; Python decides once per round trip, and immediately on loss.
 Source: RFC 5681 sections 3.1 and 3.2. Deviations: decisions are made once per round trip, not per ACK, and a
-loss is answered about 40 us late, because the report travels to Python and the answer back. Copy this file to
-start your own algorithm.
+loss is answered about 40 us late, because the report travels to Python and the answer back.
 """
 
 from ccp_algs import Algorithm, Param, register

@@ -20,7 +20,7 @@ from typer._completion_shared import get_completion_script
 
 from ccplane.agent import cli, events, front, messages
 from ccplane.agent.cli import MORE
-from scripts import cards, metric_table
+from scripts import cards, metric_table, scenario_page
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs/cli.md"
@@ -235,6 +235,7 @@ BLOCK: Final = re.compile(r"(<!-- commands: (\w+) -->\n).*?(<!-- end of \2 -->)"
 
 SLUGS: Final = {
     "Every package": "ccplane.base.errors",
+    "The compiled part": "scripts.compiled_errors",
     "The agent and `ccp`": "ccplane.agent.errors",
     "Regimes": "ccplane.agent.features.regime.errors telemetry.regime.errors",
     "The telemetry bus": "broker.errors",
@@ -258,16 +259,18 @@ def errors() -> str:
         "# Errors\n",
         "<!-- Written by `make commands` from the tables of errors. -->\n",
         "An error starts with its slug, which programs can rely on: `ccplane.CcpError.slug`, `slug` in "
-        "JSON. The lines below it"
-        " say where it happened, why, and how to fix it. The slugs `lang.*`, `verifier.*` and most of "
-        "`load.*` come from the"
-        " compiled part.\n",
+        "JSON. The lines below it say where it happened, why, and how to fix it.\n",
     ]
+    anchors = set()
     for heading, modules in SLUGS.items():
         known = {slug: text for name in modules.split() for slug, text in import_module(name).SLUGS.items()}
-        parts.append(
-            f"## {heading}\n\n| slug | meaning |\n| --- | --- |\n{_rows(dict(sorted(known.items())))}"
+        known = {slug: text for slug, text in known.items() if slug not in anchors}
+        anchors.update(known)
+        rows = "".join(
+            f'| <a id="{slug}"></a>`{slug}` | {_cell(_markdown(text))} |\n'
+            for slug, text in sorted(known.items())
         )
+        parts.append(f"## {heading}\n\n| slug | meaning |\n| --- | --- |\n{rows}")
     return "\n".join(parts)
 
 
@@ -300,6 +303,7 @@ def written() -> dict[Path, str]:
         PAGE: page(found),
         ERRORS: errors(),
         **dict(cards.written()),
+        scenario_page.PAGE: scenario_page.written(),
         **{path: with_tables(path.read_text()) for path in (LIVE, OPERATIONS)},
         MAN: man(found),
         **{

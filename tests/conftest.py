@@ -7,12 +7,13 @@ import math
 import os
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ccplane.base import _native
+from ccplane.base import _native, site
 from experiments import disturbance
 
 # No deadline: the machines that run this have other work, and a slow example is no wrong one.
@@ -36,6 +37,15 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     bytes. A long user name and a worker's number take their part of it.
     """
     return tmp_path_factory.mktemp(re.sub(r"\W", "_", request.node.name)[:10])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_site() -> Iterator[None]:
+    """Print errors as the documents show them, whatever site `[project.urls]` names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site, "metadata_urls", list)
+        site.address.cache_clear()
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from ccplane.agent import console, front
 from ccplane.agent.front import Entry
+from ccplane.base import site
 from ccplane.base.errors import CcpError
 from ccplane.base.extras import extra_part
 from ccplane.base.printable import PrintableFormatter
@@ -38,6 +39,7 @@ class Group(front.Branch):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Show the first screen, or, for `ccp help --all`, both screens."""
         self.first_screen = not ctx.meta.get("all_commands")
+        self.epilog = MORE + (f"\n\nDocuments: {site.address()}" if site.address() else "")
         try:
             super().format_help(ctx, formatter)
         finally:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import typer
 
+from ccplane.base import site
 from ccplane.base.errors import CcpError, LoadError, Several
 from ccplane.base.printable import printable
 
@@ -52,6 +53,8 @@ def one_line(problem: CcpError) -> str:
         parts.append(f" ({problem.why})")
     if problem.fix:
         parts.append(f"; {problem.fix}")
+    if more := site.page_of(problem.slug):
+        parts.append(f"; more: {more}")
     return "".join(parts).replace("\n", " ")
 
 

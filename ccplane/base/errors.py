@@ -8,6 +8,9 @@ Every error has a slug for programs and four texts for people: what happened, wh
       why  this datapath provides Flow.rtt_sample_us [us]
       fix  did you mean `Flow.rtt_sample_us`?
 
+If the package names a site for its documents (`ccplane.base.site`), a last line `more` has the address of the
+slug's row there. Without a site there is no such line: the row says what the slug means, the error says more.
+
 The `errors` module of each package lists the package's slugs; tests check that the list is complete and that
 each slug has a test. The slugs of the compiled part (`lang.*`, `verifier.*`, `load.*`) are listed and tested
 in its crates.
@@ -18,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
+
+from ccplane.base import site
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -55,7 +60,8 @@ class CcpError(Exception):
     def __str__(self) -> str:
         """Return the error as printed text, one line per part."""
         lines = [f"{self.slug}: {self.message}"]
-        for label, text in (("at", self.where), ("why", self.why), ("fix", self.fix)):
+        more = site.page_of(self.slug)
+        for label, text in (("at", self.where), ("why", self.why), ("fix", self.fix), ("more", more)):
             if text:
                 lines.append(f"  {label:<4} " + text.replace("\n", "\n       "))
         return "\n".join(lines)

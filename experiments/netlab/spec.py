@@ -24,7 +24,11 @@ class Plain(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class Bernoulli(Plain, frozen=True, tag_field="kind", tag="bernoulli"):
-    """Every packet is lost with the same probability, independently of others."""
+    """Every packet is lost with the same probability, independently of others.
+
+    Attributes:
+        ratio: This probability.
+    """
 
     ratio: Ratio
 

@@ -36,7 +36,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     "int_records": {**_OF_FLOW, **_RECORD, "node": _TEXT},
     "int_decisions": {**_OF_FLOW, "interval_us": _I64, "age_us": _I64},
 }
-"""Table -> its columns and their types; `docs/experiments.md` explains them."""
+"""Table -> its columns and their types; `docs/scenarios.md` explains them."""
 
 
 def made(recording: Recording) -> dict[str, pd.DataFrame]:

@@ -191,7 +191,7 @@ def _explain(message: str, raw: Any, kind: Any, origin: str, at: str) -> Scenari
             fix = close_names(what.split("'")[1], tags, "kind")
     where = f"{origin}: {path}" if origin and path else origin or path
     return ScenarioError(
-        "scenario.bad_field", sentence, where, what, fix or "docs/experiments.md lists all fields"
+        "scenario.bad_field", sentence, where, what, fix or "docs/scenarios.md lists all fields"
     )
 
 

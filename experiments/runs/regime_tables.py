@@ -48,7 +48,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
         **dict.fromkeys((*_EVENT, "after", "reason"), _TEXT),
     },
 }
-"""Table -> its columns and their types; `docs/experiments.md` explains them."""
+"""Table -> its columns and their types; `docs/scenarios.md` explains them."""
 
 
 def line_of(event: Event) -> bytes:

@@ -114,7 +114,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     **regime_tables.COLUMNS,
     **_OF_FEATURES,
 }
-"""Table -> its columns and their types; `docs/experiments.md` explains them."""
+"""Table -> its columns and their types; `docs/scenarios.md` explains them."""
 
 _SUMMED: Final = (
     "cwnd_bytes",

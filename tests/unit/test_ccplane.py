@@ -11,7 +11,7 @@ import pytest
 from mypy import api
 
 import ccplane
-from ccplane.agent.commands.new import text_for
+from ccplane.agent.commands.first import text_for
 from experiments.learning.registration import ENV_ID
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_every_name_is_there_and_nothing_else() -> None:
 
 def test_types_are_the_real_ones(tmp_path: Path) -> None:
     file, wrong = tmp_path / "user.py", tmp_path / "yours.py"
-    wrong.write_text(text_for("yours").replace("min(report.acked,", "min(report.ackd,"))
+    wrong.write_text(text_for("yours").replace("report.lost", "report.losd"))
     file.write_text(
         "import ccplane\n"
         "from ccplane.fold import FoldProgram, every, totl\n"
@@ -87,9 +87,7 @@ def test_types_are_the_real_ones(tmp_path: Path) -> None:
     )
     errors = [line for line in out.splitlines() if ": error: " in line]
     (misspelt,) = [line for line in errors if wrong.name in line]
-    assert '"YoursFold" has no attribute "ackd"; maybe "acked"?' in misspelt, (
-        "a report has its program's fields"
-    )
+    assert '"Fold" has no attribute "losd"' in misspelt, "a report has its program's fields"
     of_file = [line.partition(":")[2].split(":")[0] for line in errors if line is not misspelt]
     assert (of_file, complaints) == (["2", "4", "5", "6", "7"], ""), out
 

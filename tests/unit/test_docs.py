@@ -16,10 +16,10 @@ from ccp_algs import check_algorithm
 from ccp_algs.example_aimd import AimdFold
 from ccplane.agent import cli, front
 from ccplane.agent.algorithms import find
-from ccplane.agent.commands.new import for_users
+from ccplane.agent.commands.first import text_for
 from ccplane.base.errors import LangError
 from ccplane.datapath import ebpf
-from scripts import cards, facts
+from scripts import cards, facts, scenario_page
 from scripts import commands as reference
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def test_the_limits_are_those_of_the_compiler() -> None:
 
 
 def test_the_smallest_algorithm_is_shown_as_it_is() -> None:
-    assert for_users((ROOT / "ccp_algs/example_aimd.py").read_text()) in fences(GUIDE, "python")
+    assert fences(GUIDE, "python") == [text_for("mine")]
 
 
 def test_the_program_as_text_is_the_one_of_the_builder() -> None:
@@ -180,7 +180,7 @@ def test_the_search_for_commands_finds_them() -> None:
 
 def test_the_reference_page_and_the_man_page_are_those_of_the_commands() -> None:
     texts = reference.written()
-    pages = (reference.PAGE, reference.MAN, reference.ERRORS, reference.LIVE, *dict(cards.written()))
+    pages = (reference.PAGE, reference.MAN, reference.ERRORS, reference.LIVE, scenario_page.PAGE, *dict(cards.written()))
     for path in pages:
         assert path.read_text() == texts[path], "`make commands`"
     assert ROOT / cards.PAGE in pages

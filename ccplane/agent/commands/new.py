@@ -7,27 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ccp_algs import example_aimd, registry
+from ccp_algs import registry
+from ccplane.agent.commands.first import text_for
 from ccplane.base import options
 from ccplane.base.errors import UsageError
 
 app = typer.Typer(add_completion=False)
-
-_ADVICE = " Copy this file to begin\nyour own."
-_IMPORTS = "from ccp_algs import Algorithm, Param, register\nfrom ccp_algs.api import FlowInfo\n"
-_FOR_USERS = "from ccplane import Algorithm, FlowInfo, Param, register\n"
-
-
-def for_users(text: str) -> str:
-    """Return the source of a shipped algorithm as users write it: with imports only from `ccplane`."""
-    return text.replace(_IMPORTS, _FOR_USERS).replace("from ccp_algs.fold import", "from ccplane.fold import")
-
-
-def text_for(name: str) -> str:
-    """Return the example algorithm under another name, as the source of a file."""
-    title = "".join(part.capitalize() for part in name.split("_"))
-    text = for_users(Path(example_aimd.__file__).read_text(encoding="utf-8")).replace(_ADVICE, "")
-    return text.replace("Aimd", title).replace('"aimd"', f'"{name}"')
 
 
 @app.command(epilog=options.examples("ccp new mine", "ccp new mine -o algorithms"))
@@ -70,4 +55,4 @@ def new(
             fix=f"create the directory: mkdir -p {out}",
         )
     path.write_text(text_for(name), encoding="utf-8")
-    typer.echo(f"wrote {path}; next: ccp check {path}, then sudo ccp run {path} --reload")
+    typer.echo(f"wrote {path}; next: ccp check {path}, then ccp play {path}")

@@ -32,7 +32,7 @@ _REPORTED: Final = {
 COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     "rate_limits": {"t_s": _F64, "sender": _TEXT, "receiver": _TEXT, "flow": _TEXT, **_REPORTED}
 }
-"""Table -> its columns and their types; `docs/experiments.md` explains them."""
+"""Table -> its columns and their types; `docs/scenarios.md` explains them."""
 
 
 def line_of(event: Event) -> bytes:

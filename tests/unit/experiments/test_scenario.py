@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ccplane.agent.commands.first import text_for
 from ccplane.base.errors import CcpError, Several
 from experiments.errors import ScenarioError
 from experiments.netlab.spec import Direction, Int, IntNode, Link, Topology
@@ -139,13 +140,10 @@ def test_examples_can_be_run(example: Path) -> None:
 def test_the_examples_of_the_documents_can_be_run(tmp_path: Path) -> None:
     text = (ROOT / "docs/experiments.md").read_text()
     scenario, grid = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert parse(scenario).flows[1].start_s == 5
-    for name, content in {
-        "grid.yaml": grid,
-        "two-flows.yaml": (EXAMPLES[0].parent / "two-flows.yaml").read_text(),
-    }.items():
-        (tmp_path / name).write_text(content)
-    assert len(Grid.load(tmp_path / "grid.yaml").points()) == 3 * 2 * 2
+    (tmp_path / "lossy.yaml").write_text(scenario)
+    (tmp_path / "grid.yaml").write_text(grid)
+    (tmp_path / "mine.py").write_text(text_for("mine"))
+    assert len(Grid.load(tmp_path / "grid.yaml").points()) == 3 * 2
 
 
 @pytest.mark.parametrize(

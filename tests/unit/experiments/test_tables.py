@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.runs import tables
+from experiments.runs import columns, tables
 from experiments.traffic import FlowSockets, ObjectResult, Played, TrafficResult
 from tests.unit.experiments.recorded import (
     NETNS,
@@ -184,8 +184,8 @@ def test_link_samples_begin_with_the_run(tmp_path: Path) -> None:
 def test_every_table_is_written_and_read_with_its_columns(tmp_path: Path, given: list[dict]) -> None:
     flows = [flow_record(sockets=FlowSockets(1))] if not given else None
     tables.write(recording(*given, flows=flows), tmp_path)
-    for name, columns in tables.COLUMNS.items():
-        assert list(tables.read(tmp_path, name).columns) == list(columns)
+    for name, types in tables.COLUMNS.items():
+        assert list(tables.read(tmp_path, name).columns) == list(types)
 
 
 def test_unknown_counters_and_flags_are_null_in_the_files_too(tmp_path: Path) -> None:
@@ -195,13 +195,12 @@ def test_unknown_counters_and_flags_are_null_in_the_files_too(tmp_path: Path) ->
     assert samples[["app_limited", "delivered_pkts", "rtt_us"]].isna().all(axis=None)
 
 
-def test_the_documents_have_every_column() -> None:
-    text = (ROOT / "docs/experiments.md").read_text().partition("## A result")[2]
-    of_a_socket = re.search(r"^Of a socket: (.*?)\n\n", text, re.MULTILINE | re.DOTALL)
-    assert of_a_socket is not None
-    shared = re.findall(r"`(\w+)`", of_a_socket[1])
-    for name, columns in tables.COLUMNS.items():
-        row = re.search(rf"^\| `{name}`.*?\|(.*)\|$", text, re.MULTILINE)
-        assert row is not None, name
-        reported = re.findall(r"`(\w+)`", row[1])
-        assert {*reported, *(shared if "of a socket" in row[1] else [])} == set(columns), name
+def test_the_page_explains_only_tables_and_columns_that_exist() -> None:
+    assert set(tables.COLUMNS) <= set(columns.TABLES)
+    known = {f"{table}.{name}" for table, names in tables.COLUMNS.items() for name in names}
+    known |= {name.partition(".")[2] for name in known}
+    assert {name for name in columns.MEANINGS if name not in known} == set()
+    text = (ROOT / "docs/scenarios.md").read_text().partition("## Tables of a result")[2]
+    for name, names in tables.COLUMNS.items():
+        block = text.partition(f"**`{name}`**")[2].partition("```text")[2].partition("```")[0]
+        assert {one for one in names if not re.search(rf"\b{one}\b", block)} == set(), name

@@ -1,0 +1,75 @@
+"""Rows of the tables of a result, and columns whose names do not say it all; `docs/scenarios.md` has both."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TABLES: Final = {
+    "flows": "one row per flow",
+    "flow_samples": "each flow over time, until it is stopped; with several connections, windows and "
+    "counters are sums, the RTT is that of the connection sampled last, ssthresh and pacing rate are null",
+    "connection_samples": "each connection over time, until it is closed",
+    "link_samples": "each direction of a link over time",
+    "events": "one row per event of the scenario",
+    "objects": "one row per download",
+    "playback": "one row per played segment of a video",
+    "int_summaries": "in-band telemetry: one row per connection and interval",
+    "int_hops": "in-band telemetry: one row per summary and node",
+    "int_records": "in-band telemetry: one row per packet and node, if the topology asks for records",
+    "int_decisions": "in-band telemetry: one row per summary that an algorithm answered",
+    "receiver_signals": "measurements of a receiver agent; docs/receiver.md explains them",
+    "regimes": "one row per window of the regime detector",
+    "regime_events": "changes of a flow's regime",
+    "rate_limits": "R-TCP's state of clients",
+}
+"""Table -> its rows."""
+
+MEANINGS: Final = {
+    "t_s": "seconds since the start of the run; negative before it",
+    "backward": "true for packets towards the sender, and for the receiving host's socket",
+    "connection": "number of the connection within its flow",
+    "flows.congestion": "what its sockets chose",
+    "flows.connections": "number seen",
+    "flows.end_s": "end of the application",
+    "flows.base_rtt_us": "RTT without queues",
+    "flows.received_bytes": "reported by the application",
+    "flows.completion_s": "null if the flow was stopped",
+    "flow_samples.connections": "number open",
+    "connection_samples.congestion": "at that time",
+    "rtt_us": "last measurement",
+    "goodput_bytes_per_s": "bytes acknowledged since the last sample, divided by the time",
+    "flows.goodput_bytes_per_s": "between the first and the last sample",
+    "receiver_signals.goodput_bytes_per_s": "",
+    "regimes.goodput_bytes_per_s": "",
+    "ca_state": "0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss",
+    "delivered_ce": "segments that arrived CE-marked",
+    "sojourn_max_us": "since the last sample",
+    "events.t_s": "actual time",
+    "events.detail": "JSON, with the planned time",
+    "bitrate_bytes_per_s": "of the encoding",
+    "played_s": "played part",
+    "startup_s": "wait before playback started; null unless it started with this segment",
+    "stalls": "number",
+    "stalled_s": "total",
+    "int_summaries.t_s": "time of the last packet",
+    "hop": "from 1",
+    "int_hops.interval_us": "weight of the means",
+    "int_hops.lost_pkts": "of all flows, on the link after the node",
+    "int_hops.lost_congestion_pkts": "of this flow, there",
+    "int_hops.lost_link_pkts": "of this flow, there",
+    "int_records.t_s": "at the sink",
+    "len_bytes": "without in-band headers",
+    "int_records.lost_congestion_pkts": "of the flow, up to this packet",
+    "int_records.lost_link_pkts": "of the flow, up to this packet",
+    "int_records.lost_unknown_pkts": "of the flow, up to this packet",
+    "int_decisions.t_s": "of the answer",
+    "age_us": "from the summary's last packet to the answer",
+    "receiver_signals.t_s": "end of the window",
+    "switched": "whether the regime changed in this window",
+    "event": "regime:switched, regime:refused, regime:fail_safe or regime:probed",
+    "before": "program of an R-Hybrid flow, or congestion control of a socket",
+    "after": "as `before`; the refused one in regime:refused",
+    "rate_limits.flow": "null if the client has several",
+    "state": "limited, capped, probing, raised, gone, no_room or apart",
+}
+"""Column, or `TABLE.COLUMN` where tables differ -> its meaning."""
