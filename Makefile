@@ -95,7 +95,7 @@ test-wheel: ## install dist/*.whl in a bare Debian 12 and run the demo there (ne
 	$(if $(ARCH),scripts/try-wheel-cross.sh $(ARCH),$(SUDO) scripts/try-wheel.sh)
 
 .PHONY: test-wheel-kernels
-test-wheel-kernels: build .venv/.dev ## install and use dist/*.whl on Debian's 6.1, 6.12 and 7.x, in virtual machines (KEEP=--keep: docs/releases.md)
+test-wheel-kernels: build .venv/.dev ## install and use dist/*.whl on Debian's 6.1, 6.12 and 7.x, in virtual machines (KEEP=--keep: docs/results)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.wheel $(KEEP)
 
@@ -300,13 +300,13 @@ test-kernels-smoke: build .venv/.dev ## check required kernel features on Debian
 	$(BIN)/python -m scripts.vm.smoke
 
 .PHONY: test-services
-test-services: build .venv/.dev ## test the systemd units of ccplane in a virtual machine (KEEP=--keep: docs/operations.md)
+test-services: build .venv/.dev ## test the systemd units of ccplane in a virtual machine (KEEP=--keep: docs/results)
 	$(PHASE)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.services $(KEEP)
 
 .PHONY: test-compose
-test-compose: build .venv/.dev ## test docker-compose.yml with podman in a virtual machine, after `make wheel` (root; KEEP=--keep: docs/containers.md)
+test-compose: build .venv/.dev ## test docker-compose.yml with podman in a virtual machine, after `make wheel` (root; KEEP=--keep: docs/results)
 	scripts/setup-vm.sh podman
 	$(SUDO) $(BIN)/python -m scripts.vm.compose $(KEEP)
 

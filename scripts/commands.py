@@ -1,11 +1,10 @@
-"""Write the reference of `ccp` from the code: commands, man page, completion, tables, cards of algorithms.
+"""Write the reference of `ccp` from the code: commands, errors, scenarios, man page, completion, cards of algorithms.
 
 `make commands` runs it.
 """
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,9 +24,6 @@ from scripts import cards, metric_table, scenario_page
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs/cli.md"
 ERRORS: Final = ROOT / "docs/errors.md"
-LIVE: Final = ROOT / "docs/live.md"
-OPERATIONS: Final = ROOT / "docs/operations.md"
-"""Has blocks between marks; the other pages are written as a whole."""
 SHARE: Final = ROOT / "wheel/data/share"
 """Goes into a wheel as it is, and below the prefix of what installs it."""
 MAN: Final = SHARE / "man/man1/ccp.1"
@@ -175,6 +171,20 @@ def page(all_commands: list[Command]) -> str:
             parts.append(f"| option | meaning |\n| --- | --- |\n{rows}")
     codes = "".join(f"| {code} | {meaning} |\n" for code, meaning in EXIT.items())
     parts.append(f"## Exit codes\n\n| code | meaning |\n| --- | --- |\n{codes}")
+    parts += [
+        "## Events\n",
+        "`ccp tail` prints events.\n",
+        f"| event | meaning |\n| --- | --- |\n{_rows(events.KINDS)}",
+        "## Requests\n",
+        "Commands and clients send requests to the [control socket](live-reference.md#requests). "
+        "Brackets mark optional fields.\n",
+        requests(),
+        "## Metrics\n",
+        "[`ccp run --metrics`](operations.md#metrics-for-prometheus) serves metrics; `ccp rtcp attach "
+        "--metrics` serves `ccplane_rate_limit_...`. Counters of the agent, of telemetry and of the bus "
+        "count since the start of the agent; the other counters include earlier agents.\n",
+        metric_table.table(),
+    ]
     return "\n".join(parts)
 
 
@@ -231,8 +241,6 @@ def _roff(text: str) -> str:
 
 # --- requests, events, errors -------------------------------------------------------------------------------
 
-BLOCK: Final = re.compile(r"(<!-- commands: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
-
 SLUGS: Final = {
     "Every package": "ccplane.base.errors",
     "The compiled part": "scripts.compiled_errors",
@@ -286,16 +294,6 @@ def requests() -> str:
     return f"| request | fields | meaning |\n| --- | --- | --- |\n{rows}"
 
 
-def with_tables(text: str) -> str:
-    """Return a page with its tables of events, requests and metrics."""
-    tables = {
-        "events": f"| event | meaning |\n| --- | --- |\n{_rows(events.KINDS)}",
-        "requests": requests(),
-        "metrics": metric_table.table(),
-    }
-    return BLOCK.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n{found[3]}", text)
-
-
 def written() -> dict[Path, str]:
     """Return the text of each file."""
     found = commands()
@@ -304,7 +302,6 @@ def written() -> dict[Path, str]:
         ERRORS: errors(),
         **dict(cards.written()),
         scenario_page.PAGE: scenario_page.written(),
-        **{path: with_tables(path.read_text()) for path in (LIVE, OPERATIONS)},
         MAN: man(found),
         **{
             path: get_completion_script(prog_name="ccp", complete_var="_CCP_COMPLETE", shell=shell).strip()

@@ -6,8 +6,6 @@ A table is between two marks of its page; a test finds manual changes. Commands 
     ccp validate --draw N --seed S --keep docs/results/validation       docs/validation.md
     ccp paper NAME --part PART --keep docs/results/papers                       docs/papers
     make test-kernels KEEP=--keep                                               docs/kernels.md
-    make test-services KEEP=--keep                                              docs/operations.md
-    make test-compose KEEP=--keep                                               docs/containers.md
 
 A paper's page has a block for each part, and a block `claims`, whose checks the parts do not repeat.
 """
@@ -27,7 +25,7 @@ from experiments.papers import claims
 from experiments.papers.kept import Kept
 from scripts import validation_tables
 from scripts.marks import filled
-from scripts.vm import compose, results, services
+from scripts.vm import results
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
@@ -141,8 +139,6 @@ WRITERS: Final[dict[Path, Writer]] = {
     DOCS / "benchmarks.md": lambda text: filled(text, f"{BEGIN}\n", END, benchmarks(kept_benchmarks())),
     DOCS / "validation.md": validation_tables.written,
     DOCS / "kernels.md": of_machines(results.KEPT, results.table),
-    DOCS / "operations.md": of_machines(services.KEPT, services.table),
-    DOCS / "containers.md": of_machines(compose.KEPT, compose.table),
     **{page: lambda text, name=page.stem: paper(text, name) for page in sorted(PAGES.glob("*.md"))},
 }
 """Page -> function that returns it with its tables."""

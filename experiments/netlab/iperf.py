@@ -16,7 +16,8 @@ from experiments.netlab.iperf_result import IperfInterval, IperfResult, parse_in
 from experiments.netlab.spec import Family
 
 INTERVAL_S: Final = 0.1  # iperf3's minimum
-_LISTEN_TIMEOUT_S: Final = 5.0
+_LISTEN_TIMEOUT_S: Final = 60.0
+"""Time in which a server that runs starts to listen, on an emulated, busy processor [s]."""
 _CONNECT_TIMEOUT_S: Final = 5.0
 _GRACE_S: Final = 20.0
 """Extra time for a transfer beyond its duration [s]: to connect, to drain, to exchange results."""

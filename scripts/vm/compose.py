@@ -1,7 +1,7 @@
 """`python -m scripts.vm.compose`: all services of docker-compose.yml, run by podman in a virtual machine.
 
 The images are built here from the wheel in dist; the machine has no network. `compose_inside` runs in it.
-Results are kept in docs/results, and `scripts.tables` shows them in docs/containers.md.
+Results are kept in docs/results.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.vm.compose", description=__doc__)
     parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="kernel to boot")
-    parser.add_argument("--keep", action="store_true", help="keep the result for docs/containers.md")
+    parser.add_argument("--keep", action="store_true", help="keep the result in docs/results")
     add_options(parser, timeout_s=TIMEOUT_S)
     parser.set_defaults(memory=MEMORY_MB)
     arguments = parser.parse_args()
@@ -81,20 +81,6 @@ def keep(ended: Run, tested: str) -> None:
         **json.loads((ended.out / RESULT).read_text()),
     }
     KEPT.write_text(records.dumped(found))
-
-
-def table(found: Result) -> str:
-    """Return a result as Markdown."""
-    lines = [
-        f"On {found['date']}, at {found['revision']}: Linux {found['kernel']}, podman {found['podman']}, "
-        f"podman-compose {found['podman-compose']}.",
-        "",
-        "| step | result | s |",
-        "| --- | --- | ---: |",
-    ]
-    for step in found["steps"].values():
-        lines.append(f"| {step['what']} | {step['came_out']} | {step['seconds']} |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

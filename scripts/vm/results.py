@@ -71,17 +71,8 @@ def table(results: dict[str, Result]) -> str:
     for one in results.values():
         counts = one["passed"], len(one["failed"]), sum(one["skipped"].values())
         cells = [one["kernel"], *counts, f"{one['seconds'] / 60:.1f}", one["revision"], one["date"]]
-        lines.append(_row(cells))
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     for name, one in results.items():
         if one["failed"]:
             lines += [f"\nFailed on {name}:\n", *(f"- `{test}`" for test in one["failed"])]
-    reasons = {reason for one in results.values() for reason in one["skipped"]}
-    if reasons:
-        lines += ["", _row(["skipped, because", *results]), "| --- " * (1 + len(results)) + "|"]
-        for reason in sorted(reasons):
-            lines.append(_row([reason, *(one["skipped"].get(reason, 0) for one in results.values())]))
     return "\n".join(lines)
-
-
-def _row(cells: list[Any]) -> str:
-    return f"| {' | '.join(str(cell) for cell in cells)} |"

@@ -1,7 +1,6 @@
 """`python -m scripts.vm.services`: the units of `ccp service install` under a real systemd, in a machine.
 
-`services_inside` runs in it. Results are kept in docs/results, and `scripts.tables` shows them in
-docs/operations.md.
+`services_inside` runs in it. Results are kept in docs/results.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def main() -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.vm.services", description=__doc__)
     parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="kernel to boot")
-    parser.add_argument("--keep", action="store_true", help="keep the result for docs/operations.md")
+    parser.add_argument("--keep", action="store_true", help="keep the result in docs/results")
     add_options(parser, timeout_s=TIMEOUT_S)
     arguments = parser.parse_args()
     tested = revision()
@@ -61,23 +60,6 @@ def keep(ended: Run, tested: str) -> None:
         **json.loads((ended.out / RESULT).read_text()),
     }
     KEPT.write_text(records.dumped(found))
-
-
-def table(found: dict[str, Any]) -> str:
-    """Return a result as Markdown."""
-    lines = [
-        f"On {found['date']}, at {found['revision']}: Linux {found['kernel']}, {found['systemd']}, on an "
-        "emulated processor, which is about ten times slower (`--heartbeat-timeout 2000`). `lost` counts "
-        "connections; `fallback` is the longest time that a sending flow spent there:",
-        "",
-        "| step | result | lost | fallback, ms | s |",
-        "| --- | --- | ---: | ---: | ---: |",
-    ]
-    for step in found["steps"].values():
-        lost = f"{step['lost']} of {step['connections']:,}" if "lost" in step else ""
-        fallback = step.get("fallback_ms", "")
-        lines.append(f"| {step['what']} | {step['came_out']} | {lost} | {fallback} | {step['seconds']} |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def node(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Sink: YAML file with the names and queues of the nodes by ID (docs/inband.md).",
+            help="Sink: YAML file with the names and queues of the nodes by ID (docs/nodes.md).",
         ),
     ] = None,
     out: Annotated[
