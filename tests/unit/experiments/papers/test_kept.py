@@ -1,4 +1,4 @@
-"""Results of parts are kept completely, and the pages of papers show them."""
+"""Results of parts are kept completely, and can be shown again."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from experiments.papers.commands import app
 from experiments.papers.kept import MAX_ROWS, Kept, _command, reported_left_out
 from experiments.papers.tables import Check, Table
 from experiments.statistics import Estimate
-from scripts.tables import PAGES, PAPERS, paper, shown
-from scripts.validation_tables import TENTH
 
 ROWS = pd.DataFrame(
     {
@@ -117,23 +115,3 @@ def test_what_is_no_result_is_reported(tmp_path: Path) -> None:
 def test_a_command_says_what_was_run_and_not_where_it_went() -> None:
     said = ["ccp", "paper", "hyvar", "--quick", "--part", "mtp", "--keep", "x", "--no-run", "--out=y"]
     assert _command(said, "paths") == ["ccp", "paper", "hyvar", "--quick", "--part", "paths"]
-
-
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
-def test_the_pages_show_what_is_kept(page: Path) -> None:
-    text = page.read_text()
-    assert paper(text, page.stem) == text, "run `make docs-tables`"
-    names = shown(text)
-    files = (PAPERS / page.stem).glob("*.json")
-    there = [file.stem for file in files if not file.stem.endswith(TENTH)]  # docs/validation.md shows those
-    assert sorted(names) == sorted(there), "each result that is kept is shown once"
-
-
-def test_what_was_changed_by_hand_is_found(tmp_path: Path) -> None:
-    kept().keep(tmp_path)
-    page = "a\n<!-- begin paths: made by `make docs-tables` -->\nOLD\n<!-- end paths -->\nb\n"
-    text = paper(page, "hyvar", tmp_path)
-    assert "OLD" not in text
-    assert text.startswith("a\n")
-    assert text.endswith("<!-- end paths -->\nb\n")
-    assert paper(text.replace("8.40", "9.40"), "hyvar", tmp_path) == text != text.replace("8.40", "9.40")
