@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 RESULTS: Final = DOCS / "results"
 PAPERS: Final = RESULTS / "papers"
-IMAGES: Final = DOCS / "images/results"
+IMAGES: Final = DOCS / "images/figures"
 SIM: Final = "-sim"
 
 PAPER: Final = "black"
@@ -245,7 +245,7 @@ def _escaped(text: str) -> str:
 
 def figure_text(name: str, figure: Figure) -> str:
     """Return a figure with its caption, as Markdown of a page in docs/papers."""
-    return f"![{figure.alt}](../images/results/{name}.svg)\n\n{figure.caption}"
+    return f"![{figure.alt}](../images/figures/{name}.svg)\n\n{figure.caption}"
 
 
 Figures = Mapping[str, Any]

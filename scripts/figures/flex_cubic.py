@@ -71,7 +71,9 @@ def throughput() -> Figure:
                 handle("Flex-Cubic, k = 2 (simulated)", _FLEX, simulated=True, line=False),
             ],
         )
-        footnote(plot, note(kept) + ". Two flows of one algorithm over 100 Mbit/s")
+        footnote(
+            plot, note(kept) + ". Two flows of one algorithm over 100 Mbit/s; the paper prints no numbers"
+        )
     deep, shallow = (
         _ratio(rows(kept, owd_us=25_000, buffer__bdp=buffer, loss_ratio=0.005, beta=0.7, queue_fraction=0.0))
         for buffer in (1.0, 0.25)
@@ -80,9 +82,8 @@ def throughput() -> Figure:
         plot,
         "Bars of throughput by random loss: Flex-Cubic stays near 100 Mbit/s in a buffer of one BDP and "
         "lower in a quarter of a BDP; kernel CUBIC falls below 20 Mbit/s at 0.5 % loss",
-        "**Figure 5 of the paper** (beta 0.7; the paper prints no numbers). At 25 ms and 0.5 % loss, "
-        f"Flex-Cubic has {deep:.0f} times kernel CUBIC's throughput with one BDP of buffer, and "
-        f"{shallow:.0f} times with a quarter.",
+        "**Figure 5**, beta 0.7. At 25 ms and 0.5 % loss, Flex-Cubic has "
+        f"{deep:.0f} times kernel CUBIC's throughput with one BDP of buffer, {shallow:.0f} times with a quarter.",
     )
 
 
@@ -134,9 +135,8 @@ def cost() -> Figure:
         plot,
         "Retransmitted share by buffer: about half of what Flex-Cubic sends if the buffer is below one "
         "BDP, near zero otherwise and for kernel CUBIC",
-        f"**Not in the paper: the price.** With a quarter of a BDP and no random loss, {wasted:.0f} % of "
-        "what Flex-Cubic sends is retransmitted. Throughput hides this, because the receiver counts each "
-        "byte once.",
+        f"**Not in the paper: the price.** With a quarter of a BDP and no random loss, {wasted:.0f} % of the bytes "
+        "are retransmissions. Throughput hides this, because the receiver counts each byte once.",
     )
 
 
@@ -175,7 +175,7 @@ def fairness() -> Figure:
         plot,
         "Jain index of a flow next to kernel CUBIC by buffer: with k = 2 below 0.7 up to one BDP, with k = "
         "1.9 as fair as kernel CUBIC from one BDP on",
-        "**Left open in the paper: fairness** next to a flow of kernel CUBIC.",
+        "**Left open in the paper: fairness** to kernel CUBIC.",
     )
 
 

@@ -69,15 +69,17 @@ def mtp() -> Figure:
                 *datapaths(),
             ],
         )
-        footnote(plot, f"{note(real, simulated)}. 48 Mbit/s, 30 ms, buffer 1 BDP")
+        footnote(
+            plot, f"{note(real, simulated)}. 48 Mbit/s, 30 ms, buffer 1 BDP; the slides print no numbers"
+        )
     cpu = real.tables[0].rows.set_index(["algorithm", "mtp_ms"])["agent_cpu_pct"]
     return Figure(
         plot,
         "Throughput, delay and CPU time by initial MTP: Hyvar's lines are flat; with a fixed MTP, CPU time "
         "falls from 10 to 200 ms",
-        "**MTP insensitivity** (the slides print no numbers). From 10 ms on, Hyvar's agent needs "
-        f"{cpu['hyvar', 10.0]:.1f} % of a CPU instead of {cpu['hybrid_mtp', 10.0]:.1f} %; an idle agent "
-        f"needs {cpu['idle'].iloc[0]:.1f} %.",
+        "**MTP insensitivity.** From 10 ms on, Hyvar's agent needs "
+        f"{cpu['hyvar', 10.0]:.1f} % of a CPU instead of {cpu['hybrid_mtp', 10.0]:.1f} %; an idle agent needs "
+        f"{cpu['idle'].iloc[0]:.1f} %.",
     )
 
 
@@ -126,8 +128,7 @@ def paths() -> Figure:
         "Hyvar's throughput and delay relative to four competitors on four paths: delays are much shorter "
         "than those of kernel CUBIC, and a few per cent off those of the learned competitors; throughputs "
         "differ by a few per cent",
-        "**Consistent high performance**: the slides' four plots, relative to each competitor. Few "
-        "intervals are wholly inside the shaded area.",
+        "**The slides' four paths**, relative to each competitor.",
     )
 
 
@@ -173,8 +174,7 @@ def sharing() -> Figure:
         plot,
         "Share of a flow next to kernel CUBIC: Hyvar is near its fair share in every buffer; as in the "
         "slides, about half of it",
-        "**Not in the slides: sharing** with a flow of kernel CUBIC. CUBIC next to CUBIC shows how far "
-        "shares vary at random.",
+        "**Not in the slides: sharing** with kernel CUBIC. CUBIC next to CUBIC shows how far shares vary at random.",
     )
 
 

@@ -69,7 +69,7 @@ def blocks(page: Path) -> dict[str, Callable[[], str]]:
         def made() -> str:
             figure = drawn(name)
             alt = figure.alt.partition(": ")[0]  # the file has all of it
-            return f"![{alt}]({up}images/results/{name}.svg)\n\n{figure.caption}".rstrip()
+            return f"![{alt}]({up}images/figures/{name}.svg)\n\n{figure.caption}".rstrip()
 
         return made
 

@@ -57,12 +57,14 @@ def loss() -> Figure:
         axes.set_xlabel("random loss [%]")
         axes.set_ylabel("goodput [Mbit/s]")
         legend(plot, [handle("kernel CUBIC", _CUBIC), handle("kernel BBR", _BBR), *datapaths()])
-        footnote(plot, note(real, simulated) + ". 60 s over 100 Mbit/s, RTT 100 ms")
+        footnote(
+            plot, note(real, simulated) + ". 60 s over 100 Mbit/s, RTT 100 ms; the article prints no numbers"
+        )
     return Figure(
         plot,
         "Goodput by random loss: kernel CUBIC falls to a tenth at 0.1 % loss; kernel BBR stays close to "
         "the link up to 1 %, and falls below it from 2 % on",
-        "**Cardwell et al., Figure 8** (the article prints no numbers).",
+        "**Cardwell et al., Figure 8.**",
     )
 
 
@@ -98,7 +100,7 @@ def share() -> Figure:
         plot,
         "BBR's share of the link by buffer: it falls with the buffer like the model, and stays below the "
         "model",
-        "**Ware et al., Figure 8**: one BBR flow competes with one CUBIC flow.",
+        "**Ware et al., Figure 8.**",
     )
 
 
@@ -131,7 +133,7 @@ def formulas() -> Figure:
         plot,
         "Goodput relative to formulas by loss: within 15 % at small losses; above Padhye's formula at 5 %, "
         "below the other two",
-        "**Formulas of the literature** against the simulated kernel.",
+        "**Formulas** against the simulated kernel.",
     )
 
 

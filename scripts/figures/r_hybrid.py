@@ -99,7 +99,7 @@ def throughput() -> Figure:
         plot,
         "Goodput as a share of the baseline: all are near 100 % without and with 1 % loss; with early "
         "marks DCTCP falls to about 90 %, R-Hybrid to about 98 %",
-        "**Figures 2 and 3.** If marks come too early, DCTCP loses throughput and R-Hybrid hardly any.",
+        "**Figures 2 and 3.**",
     )
 
 
@@ -142,8 +142,7 @@ def retransmissions() -> Figure:
         plot,
         "Retransmissions: in the paper BBR and R-Hybrid have a million each with 1 % loss; simulated, BBR "
         "has 40,000 with and without loss, R-Hybrid a few thousand with loss and none without",
-        "**Figure 4.** The paper's clean run of BBR repeats a quarter of its packets; the paper mentions "
-        "no loss that explains this.",
+        "**Figure 4.** The paper mentions no loss that explains BBR's retransmissions: a quarter of its packets.",
     )
 
 
@@ -187,7 +186,7 @@ def decisions() -> Figure:
         plot,
         "RTT, retransmissions and the detector's decision over 300 s: SHARED from 70 to 170 s and from 220 "
         "to 265 s",
-        "**Figure 5**: the detector on the paper's synthetic series.",
+        "**Figure 5.**",
     )
 
 

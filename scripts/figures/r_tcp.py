@@ -134,8 +134,8 @@ def sizes() -> Figure:
         plot,
         "Retransmitted share by file size over operator 1: none at 0.5 MB, most at 1 and 2 MB, then "
         "falling; with R-TCP it falls faster",
-        "**Figures 2 and 6, operator 1.** Larger files than the bucket lose a burst when it runs dry, "
-        "which no detector avoids on a first connection.",
+        "**Figures 2 and 6, operator 1.** When the bucket runs dry, a burst is lost, which no detector avoids on a "
+        "first connection.",
     )
 
 
@@ -174,7 +174,7 @@ def limits() -> Figure:
         plot,
         "Grid of bucket sizes and rates: limits are missed only with small buckets and high rates, as in "
         "the paper; elsewhere the rate's error is below one per cent",
-        "**Figure 19**: limits that are found, by bucket and rate.",
+        "**Figure 19**: limits found.",
     )
 
 

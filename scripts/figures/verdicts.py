@@ -191,10 +191,10 @@ def _measured(row: Judged) -> str:
     check = next(one for one in row.checks if one.verdict == "fails")
     low, high = check.low, check.high
     if low is not None and high is not None:
-        bound = f"{low:g} to {high:g}" if low != high else f"{low:g}"
+        bound = f"in {low:g} to {high:g}" if low != high else f"{low:g}"
     else:
-        bound = f"at least {low:g}" if low is not None else f"at most {high:g}"
-    return f"{check.value}, bound {bound}; {'simulated' if row.where else 'real sockets'}"
+        bound = f">= {low:g}" if low is not None else f"<= {high:g}"
+    return f"{check.value}, not {bound}; {'simulated' if row.where else 'real sockets'}"
 
 
 def _joined(words: Sequence[str]) -> str:

@@ -45,7 +45,7 @@ def test_pages_and_folder_have_the_same_figures() -> None:
     files = {file.stem for file in IMAGES.iterdir()}
     assert files == set(pages.figures())
     text = "".join(page.read_text() for page in pages.all_pages())
-    assert files == set(re.findall(r"images/results/([\w-]+)\.svg", text))
+    assert files == set(re.findall(r"images/figures/([\w-]+)\.svg", text))
 
 
 def test_what_was_changed_by_hand_is_found() -> None:
@@ -87,8 +87,7 @@ def test_lists_follow_the_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.setattr(verdicts, "judged", lambda _: rows)
     assert verdicts.failed("p") == (
-        "- **Figure 1:** it is so (1.000 [0.900, 1.200], bound at least 3; simulated); 1 more (Figure 2): "
-        "a reason."
+        "- **Figure 1:** it is so (1.000 [0.900, 1.200], not >= 3; simulated); 1 more (Figure 2): a reason."
     )
     assert verdicts.undecided("p") == "Undecided: Figure 3."
     assert verdicts.untested("p") == "- Figure 4: no experiment measures this."
