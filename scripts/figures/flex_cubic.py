@@ -82,8 +82,8 @@ def throughput() -> Figure:
         plot,
         "Bars of throughput by random loss: Flex-Cubic stays near 100 Mbit/s in a buffer of one BDP and "
         "lower in a quarter of a BDP; kernel CUBIC falls below 20 Mbit/s at 0.5 % loss",
-        "**Figure 5**, beta 0.7. At 25 ms and 0.5 % loss, Flex-Cubic has "
-        f"{deep:.0f} times kernel CUBIC's throughput with one BDP of buffer, {shallow:.0f} times with a quarter.",
+        f"**Figure 5**, beta 0.7. At 25 ms and 0.5 % loss, Flex-Cubic has {deep:.0f} times kernel CUBIC's "
+        f"throughput with one BDP of buffer, {shallow:.0f} times with a quarter.",
     )
 
 
@@ -135,8 +135,8 @@ def cost() -> Figure:
         plot,
         "Retransmitted share by buffer: about half of what Flex-Cubic sends if the buffer is below one "
         "BDP, near zero otherwise and for kernel CUBIC",
-        f"**Not in the paper: the price.** With a quarter of a BDP and no random loss, {wasted:.0f} % of the bytes "
-        "are retransmissions. Throughput hides this, because the receiver counts each byte once.",
+        f"**Not in the paper: the price.** With a quarter of a BDP and no random loss, {wasted:.0f} % of "
+        "the bytes are retransmissions. Throughput hides this, because the receiver counts each byte once.",
     )
 
 

@@ -77,9 +77,8 @@ def mtp() -> Figure:
         plot,
         "Throughput, delay and CPU time by initial MTP: Hyvar's lines are flat; with a fixed MTP, CPU time "
         "falls from 10 to 200 ms",
-        "**MTP insensitivity.** From 10 ms on, Hyvar's agent needs "
-        f"{cpu['hyvar', 10.0]:.1f} % of a CPU instead of {cpu['hybrid_mtp', 10.0]:.1f} %; an idle agent needs "
-        f"{cpu['idle'].iloc[0]:.1f} %.",
+        f"**MTP insensitivity.** From 10 ms on, Hyvar's agent needs {cpu['hyvar', 10.0]:.1f} % of a CPU "
+        f"instead of {cpu['hybrid_mtp', 10.0]:.1f} %; an idle agent needs {cpu['idle'].iloc[0]:.1f} %.",
     )
 
 
@@ -174,7 +173,8 @@ def sharing() -> Figure:
         plot,
         "Share of a flow next to kernel CUBIC: Hyvar is near its fair share in every buffer; as in the "
         "slides, about half of it",
-        "**Not in the slides: sharing** with kernel CUBIC. CUBIC next to CUBIC shows how far shares vary at random.",
+        "**Not in the slides: sharing** with kernel CUBIC. CUBIC next to CUBIC shows how far shares vary "
+        "at random.",
     )
 
 

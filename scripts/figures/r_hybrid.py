@@ -119,9 +119,9 @@ def retransmissions() -> Figure:
                 left.bar(at, count, 0.26, color=look.colour, alpha=0.55)
                 left.text(at, count + 15, f"{count:.0f}", ha="center", fontsize=7.5)
                 marks(right, [at], found, "retrans_pkts", look, simulated=True, scale=1e-3, line=False)
-                ours = 1e-3 * found["retrans_pkts"].iloc[0]
-                right.bar(at, ours, 0.26, facecolor="white", edgecolor=look.colour)
-                right.text(at, ours + 1.7, f"{ours:.1f}", ha="center", fontsize=7.5)
+                count = 1e-3 * found["retrans_pkts"].iloc[0]
+                right.bar(at, count, 0.26, facecolor="white", edgecolor=look.colour)
+                right.text(at, count + 1.7, f"{count:.1f}", ha="center", fontsize=7.5)
         for axes, title, top in (
             (left, "the paper [thousands]", 1200),
             (right, "ccplane, simulated [thousands]", 50),
@@ -142,7 +142,8 @@ def retransmissions() -> Figure:
         plot,
         "Retransmissions: in the paper BBR and R-Hybrid have a million each with 1 % loss; simulated, BBR "
         "has 40,000 with and without loss, R-Hybrid a few thousand with loss and none without",
-        "**Figure 4.** The paper mentions no loss that explains BBR's retransmissions: a quarter of its packets.",
+        "**Figure 4.** The paper mentions no loss that explains BBR's retransmissions: a quarter of its "
+        "packets.",
     )
 
 

@@ -134,8 +134,8 @@ def sizes() -> Figure:
         plot,
         "Retransmitted share by file size over operator 1: none at 0.5 MB, most at 1 and 2 MB, then "
         "falling; with R-TCP it falls faster",
-        "**Figures 2 and 6, operator 1.** When the bucket runs dry, a burst is lost, which no detector avoids on a "
-        "first connection.",
+        "**Figures 2 and 6, operator 1.** When the bucket runs dry, a burst is lost, which no detector "
+        "avoids on a first connection.",
     )
 
 

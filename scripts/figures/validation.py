@@ -140,13 +140,10 @@ def worst() -> str:
         one = draws()[name]
         errors = {case: each[what.column] for case, each in one.errors().items()}
         case = max(errors, key=lambda each: errors[each])
-        described = next(each for each in one.cases if each.name == case)
+        kind = next(each.kind for each in one.cases if each.name == case)
         kernel, simulated = medians(one, what.column)[case]
-        lines.append(
-            f"{100 * (simulated / kernel - 1):+.0f} % in `{case}` ({described.description}; "
-            f"{', '.join(dict.fromkeys(described.algorithms))})"
-        )
-    return f"Largest deviations of goodput: {'; '.join(lines)}."
+        lines.append(f"{100 * (simulated / kernel - 1):+.0f} % (`{case}`, {kind})")
+    return f"Largest deviations of goodput: {' and '.join(lines)}."
 
 
 FIGURES: Final = {"validation": scatter}
