@@ -199,15 +199,6 @@ def count_text(rows: Sequence[Judged]) -> str:
     )
 
 
-def markdown(rows: Sequence[Judged]) -> str:
-    """Return claims as Markdown."""
-    lines = [f"| {' | '.join(cells)} |" for cells in (HEADINGS, ["---"] * len(HEADINGS))]
-    for row in rows:
-        *others, verdict, why = row.cells()
-        lines.append(f"| {' | '.join([*others, f'**{verdict}**' if verdict == 'fails' else verdict, why])} |")
-    return "\n".join([f"{count_text(rows)}.", "", *lines])
-
-
 def show(console: Console, title: str, rows: Sequence[Judged]) -> None:
     """Print claims and the number of each verdict."""
     table = Table(title=title, show_lines=True)

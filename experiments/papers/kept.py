@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from experiments import records
 from experiments.bench.result import describe_run
 from experiments.errors import ResultError
-from experiments.papers.tables import INTERVALS, Check, Table
+from experiments.papers.tables import Check, Table
 from experiments.runs.check import SIM
 from experiments.runs.places import cannot_write
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 _WITHOUT_VALUE: Final = {"--no-run", "--json"}
 _WITH_VALUE: Final = {"--keep", "--out", "-o", "--part", "--format"}
 """Options that say where results go, not what was run; `--part` is added again."""
-
-MAX_ROWS: Final = 100
-"""Maximum rows of a table in a document; longer ones are left out."""
 
 
 @dataclass(frozen=True)
@@ -140,20 +137,6 @@ class Kept:
             f"{self.done} of {self.planned} runs{reported_left_out(self.left_out)}; " if self.planned else ""
         )
         return f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
-
-    def markdown(self, reported: Collection[str] = ()) -> str:
-        """Return the results as Markdown; for tables of more than `MAX_ROWS` rows, their command."""
-        lines = [self.source]
-        if judged := [one for one in self.checks if one.known and str(one) not in reported]:
-            lines += ["", *(one.markdown() for one in judged)]
-        for table in self.tables:
-            several = f"; {INTERVALS}" if table.repeated else ""
-            if len(table.rows) > MAX_ROWS:
-                shows = f"`ccp paper show {self.paper} --part {self.part}`"
-                lines += ["", f"{table.title}{several}: {shows} prints the {len(table.rows)} rows."]
-            else:
-                lines += ["", f"{table.title}{several}:", "", *table.markdown()]
-        return "\n".join(lines)
 
 
 def reported_left_out(left_out: Mapping[str, int]) -> str:

@@ -128,14 +128,6 @@ class Table:
             for row in self.rows.to_dict("records")
         ]
 
-    def markdown(self) -> list[str]:
-        """Return the table as lines of Markdown."""
-        headings = [" ".join(_words(name)) for name in (*self.by, *self.values)] + ["runs"]
-        ends = ["---"] * len(self.by) + ["---:"] * (len(self.values) + 1)
-        rows = self.cells()
-        known = [place for place in range(len(headings)) if any(row[place] != UNKNOWN for row in rows)]
-        return [f"| {' | '.join(line[place] for place in known)} |" for line in (headings, ends, *rows)]
-
     def screen(self) -> ScreenTable:
         """Return the table for a terminal: units as in figures, intervals in brackets."""
         table = ScreenTable(title=self.title, caption=INTERVALS, caption_justify="left")
@@ -240,11 +232,6 @@ class Check:
     def __str__(self) -> str:
         return f"{'FAILS' if self.verdict == 'fails' else self.reported}: {self.statement}: {self.measured}"
 
-    def markdown(self) -> str:
-        """Return the check as a line of a Markdown list."""
-        reported = "**fails**" if self.verdict == "fails" else self.reported
-        return f"* {self.statement}: {self.measured} ({reported})"
-
 
 def bounds_text(at_least: float | None, at_most: float | None) -> str:
     """Return bounds as the end of a sentence."""
@@ -253,11 +240,6 @@ def bounds_text(at_least: float | None, at_most: float | None) -> str:
     if at_least is not None:
         return f" is at least {at_least:g}"
     return "" if at_most is None else f" is at most {at_most:g}"
-
-
-def _words(column: str) -> list[str]:
-    what = quantity(column)
-    return [what.name, f"[{what.unit}]"] if what.unit else [what.name]
 
 
 def _heading(column: str) -> str:

@@ -1,7 +1,10 @@
 """Flex-Cubic (Filho, Ribeiro, Martinello, Miguel): the paper's experiments.
 
-The network is that of the paper's Figure 3: two flows of the same algorithm, H1 to H2 and H3 to H4, through
-one bottleneck of 100 Mbit/s. `docs/papers/flex-cubic.md` has the differences from the paper, and the results.
+The network is that of the paper's Figure 3: two flows of the same algorithm, H1 to H2 and H3 to H4,
+through one bottleneck of 100 Mbit/s. Differences from the paper: ccplane's emulator and simulator instead
+of Mininet, netem and htb; a BDP of rate x RTT instead of 83 packets at every delay; loss only of data,
+and before the queue; runs of 15 to 80 s instead of 150 s, ten per point. `docs/papers/flex-cubic.md` has
+the results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Hyvar over wired and cellular paths, with CUBIC, BBR, a hybrid of a fixed MTP, and the policy."""
+"""Hyvar over wired and cellular paths, with CUBIC, BBR, a hybrid of a fixed MTP, and the policy.
+
+The slides do not give their paths. `wired-1`: 48 Mbit/s, 20 ms, 2 BDP. `wired-2`: 100 Mbit/s, 60 ms, 0.5
+BDP. `cellular-1`: 12 Mbit/s on average, varying by half of that. `cellular-2`: 5 Mbit/s, varying like two
+LTE recordings. Both cellular paths: 40 ms, a buffer of 250 packets, and new traces in each round.
+"""
 
 from __future__ import annotations
 

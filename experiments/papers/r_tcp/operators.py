@@ -1,7 +1,10 @@
 """R-TCP: the mobile operators of the paper's Table 1, emulated, and runs of many pairs of hosts.
 
-RTT, bucket and rate are the table's. The radio link behind the limiter is ccplane's choice: 40 Mbit/s (4G) or
-100 Mbit/s (5G), with a buffer of 1000 packets. Limiters count whole IP packets.
+RTT, bucket and rate are the table's. The radio link behind the limiter is ccplane's choice: 40 Mbit/s
+(4G) or 100 Mbit/s (5G), with a buffer of 1000 packets, so that only the limiter drops. Limiters count
+whole IP packets; errors of estimates refer to payload, 1448 of 1500 bytes. Buckets and rates are drawn
+from normal distributions, within two standard deviations. Varying links change their rate every 500 ms,
+log-normally, with a correlation time of 2 s.
 
 from experiments.papers.r_tcp.operators import OPERATORS, download, side_by_side
 

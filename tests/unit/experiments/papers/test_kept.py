@@ -1,4 +1,4 @@
-"""Results of parts are kept completely, and the pages of papers show them."""
+"""Results of parts are kept completely, and can be shown again."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from typer.testing import CliRunner
 from ccplane.base.errors import UsageError
 from experiments.errors import ResultError
 from experiments.papers.commands import app
-from experiments.papers.kept import MAX_ROWS, Kept, _command, reported_left_out
+from experiments.papers.kept import Kept, _command, reported_left_out
 from experiments.papers.tables import Check, Table
 from experiments.statistics import Estimate
-from scripts.tables import PAGES, PAPERS, paper, shown
-from scripts.validation_tables import TENTH
 
 ROWS = pd.DataFrame(
     {
@@ -49,7 +47,8 @@ def test_what_is_kept_is_read_as_it_was(tmp_path: Path) -> None:
     file = before.keep(tmp_path)
     assert file == tmp_path / "hyvar/paths.json"
     after = Kept.read(file)
-    assert after.markdown() == before.markdown()
+    assert after.source == before.source
+    assert [one.cells() for one in after.tables] == [one.cells() for one in before.tables]
     assert [str(one) for one in after.checks] == [str(one) for one in before.checks]
     after.keep(tmp_path / "again")
     assert (tmp_path / "again/hyvar/paths.json").read_text() == file.read_text()
@@ -61,33 +60,23 @@ def test_runs_that_do_not_count_are_reported_with_their_reasons() -> None:
     assert reported == ", 3 of them not counted (the emulator was late: 2; other work used the processors: 1)"
 
 
-def test_a_document_shows_claims_and_tables_with_units_and_intervals() -> None:
-    lines = kept().markdown().splitlines()
-    assert lines[0] == (
+def test_results_are_shown_with_source_units_and_intervals() -> None:
+    assert kept().source == (
         "`ccp paper hyvar --part paths`: 9 of 9 runs, 2 of them not counted (the emulator was late: 2); "
         "2026-11-24, `0123456789ab`, Linux 6.18.0, a processor, 2 processors."
     )
-    assert "* speed of hyvar is at least 1.2: 2.000 [1.500, 2.500], 6 runs (holds)" in lines
-    assert "* delay of hyvar is at most 1: 2.000 [1.500, 2.500], 6 runs (**fails**)" in lines
-    assert "not measured" not in "".join(lines)
-    again = kept().markdown([str(kept().checks[0])])
-    assert "* speed of hyvar" not in again, "the document already has that"
-    assert "* delay of hyvar" in again
-    head = lines.index(next(one for one in lines if one.startswith("| ")))
-    assert lines[head].count("[") == 2, "units"
-    assert lines[head + 1] == "| --- | ---: | ---: | ---: |"
-    assert lines[head + 2].startswith("| ccplane CUBIC | 8.40 [8.00, 8.80] | ")
-    assert lines[head + 3] == "| hyvar | 16.0 | ? | 1 |"
+    assert [str(one) for one in kept().checks] == [
+        "holds: speed of hyvar is at least 1.2: 2.000 [1.500, 2.500], 6 runs",
+        "FAILS: delay of hyvar is at most 1: 2.000 [1.500, 2.500], 6 runs",
+        "open: not measured is at least 0: not measured",
+    ]
+    first, second = kept().tables[0].cells()
+    assert first[:2] == ["ccplane CUBIC", "8.40 [8.00, 8.80]"]
+    assert second == ["hyvar", "16.0", "?", "1"]
 
 
-def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
-    rows = pd.DataFrame({"seed": range(MAX_ROWS + 1), "goodput_bytes_per_s": 1e6})
-    long = Table.of(rows, "many", ["seed"], ["goodput_bytes_per_s"])
-    many = replace(kept(), part="paths-sim", tables=(long,))
-    text = many.markdown()
-    assert f"many: `ccp paper show hyvar --part paths-sim` prints the {MAX_ROWS + 1} rows." in text
-    assert "\n| " not in text
-    many.keep(tmp_path)
+def test_saved_results_are_printed_by_part(tmp_path: Path) -> None:
+    replace(kept(), part="paths-sim").keep(tmp_path)
     kept().keep(tmp_path)
 
     def said(*options: str) -> str:
@@ -117,23 +106,3 @@ def test_what_is_no_result_is_reported(tmp_path: Path) -> None:
 def test_a_command_says_what_was_run_and_not_where_it_went() -> None:
     said = ["ccp", "paper", "hyvar", "--quick", "--part", "mtp", "--keep", "x", "--no-run", "--out=y"]
     assert _command(said, "paths") == ["ccp", "paper", "hyvar", "--quick", "--part", "paths"]
-
-
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
-def test_the_pages_show_what_is_kept(page: Path) -> None:
-    text = page.read_text()
-    assert paper(text, page.stem) == text, "run `make docs-tables`"
-    names = shown(text)
-    files = (PAPERS / page.stem).glob("*.json")
-    there = [file.stem for file in files if not file.stem.endswith(TENTH)]  # docs/validation.md shows those
-    assert sorted(names) == sorted(there), "each result that is kept is shown once"
-
-
-def test_what_was_changed_by_hand_is_found(tmp_path: Path) -> None:
-    kept().keep(tmp_path)
-    page = "a\n<!-- begin paths: made by `make docs-tables` -->\nOLD\n<!-- end paths -->\nb\n"
-    text = paper(page, "hyvar", tmp_path)
-    assert "OLD" not in text
-    assert text.startswith("a\n")
-    assert text.endswith("<!-- end paths -->\nb\n")
-    assert paper(text.replace("8.40", "9.40"), "hyvar", tmp_path) == text != text.replace("8.40", "9.40")

@@ -1,0 +1,122 @@
+"""The result pages and their figures are those of the kept results."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from experiments.papers import claims
+from experiments.papers.comparisons import Claim
+from experiments.papers.tables import Check
+from experiments.statistics import Estimate
+from scripts.figures import benchmarks, pages, validation, verdicts
+from scripts.figures.drawing import DOCS, IMAGES, svg
+from scripts.tables import WRITERS
+
+MAX_BYTES = 60_000
+
+
+@pytest.mark.parametrize("page", WRITERS, ids=lambda page: page.stem)
+def test_pages_have_what_is_made_from_the_kept_results(page: Path) -> None:
+    text = page.read_text()
+    assert WRITERS[page](text) == text, "run `make docs-tables`"
+    assert "made by `make docs-tables`" in text
+
+
+@pytest.mark.parametrize("name", pages.figures())
+def test_a_figures_file_is_small_and_made_from_the_kept_results(name: str) -> None:
+    text = pages.place(name).read_text()
+    assert text == pages.image(name), "run `make docs-tables`"
+    assert len(text) < MAX_BYTES
+    root = ElementTree.fromstring(text)
+    assert root[0].tag.endswith("title")
+    assert root[0].text == pages.drawn(name).alt
+
+
+def test_a_figure_drawn_again_is_the_same() -> None:
+    figure = pages.figures()["published-share"]()
+    assert svg(figure.plot, figure.alt) == pages.image("published-share")
+
+
+def test_pages_and_folder_have_the_same_figures() -> None:
+    files = {file.stem for file in IMAGES.iterdir()}
+    assert files == set(pages.figures())
+    text = "".join(page.read_text() for page in pages.all_pages())
+    assert files == set(re.findall(r"images/figures/([\w-]+)\.svg", text))
+
+
+def test_what_was_changed_by_hand_is_found() -> None:
+    page = DOCS / "papers/published.md"
+    text = page.read_text()
+    changed = text.replace("claims: 4 hold", "claims: 5 hold")
+    assert changed != text
+    assert pages.written(page, changed) == text
+    with pytest.raises(KeyError):
+        pages.written(page, "<!-- begin nothing: made by `make docs-tables` -->\n<!-- end nothing -->")
+
+
+@pytest.mark.parametrize("paper", pages.PAPERS)
+def test_each_bar_has_every_claim(paper: str) -> None:
+    whole = verdicts.judged(paper)
+    for rows in verdicts.by_datapath(paper).values():
+        assert len(rows) == len(whole)
+    assert f"{len(whole)} claims: " in verdicts.summary(paper)
+    listed = verdicts.failed(paper).count("**") // 2
+    assert (listed > 0) == any(row.verdict == "fails" for row in whole)
+
+
+def judged(verdict: str, why: str, source: str = "Figure 1") -> claims.Judged:
+    bounds = {"holds": (0.5, None), "fails": (3.0, None), "undecided": (1.1, None)}
+    if verdict not in bounds:
+        return claims.Judged("p", Claim(source, "it is so", why=why))
+    low, high = bounds[verdict]
+    check = Check("it", Estimate(1.0, 0.9, 1.2, 10), low, high, "it")
+    return claims.Judged("p", Claim(source, "it is so", "a", checks=("it",), why=why), (check,), "simulated")
+
+
+def test_lists_follow_the_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        judged("fails", "a reason"),
+        judged("fails", "a reason", "Figure 2"),
+        judged("undecided", "", "Figure 3"),
+        judged(claims.NOT_TESTED, "no experiment counts it", "Figure 4"),
+        judged("holds", ""),
+    ]
+    monkeypatch.setattr(verdicts, "judged", lambda _: rows)
+    assert verdicts.failed("p") == (
+        "- **Figure 1:** it is so (1.000 [0.900, 1.200], not >= 3; simulated); 1 more (Figure 2): a reason."
+    )
+    assert verdicts.undecided("p") == "Undecided: Figure 3."
+    assert verdicts.untested("p") == "- Figure 4: no experiment measures this."
+    assert verdicts.summary("p").endswith("Decided: none on real sockets and 3 on the simulator.")
+    rows[:] = [judged("holds", "")]
+    assert verdicts.failed("p") == "No claim fails."
+    assert verdicts.undecided("p") == "No claim is undecided."
+    assert verdicts.untested("p") == "Every claim is tested."
+
+
+def test_every_metric_with_a_goal_is_in_the_figure_or_is_a_count() -> None:
+    for name, result in benchmarks.kept().items():
+        for metric, found in result.metrics.items():
+            if found.goal is not None and not benchmarks._label(name, metric):
+                assert found.estimate.low == found.estimate.high == found.value, f"{name}.{metric}"
+
+
+def test_the_margin_is_above_one_if_the_goal_is_met() -> None:
+    for result in benchmarks.kept().values():
+        for name, metric in result.metrics.items():
+            if metric.goal is None or not benchmarks._label(result.name, name):
+                continue
+            margins = [benchmarks._margin(metric, value) for value in benchmarks._interval(metric)]
+            if metric.verdict == "met":
+                assert min(margins) >= 1
+            if metric.verdict == "missed":
+                assert max(margins) < 1
+
+
+def test_the_table_of_validation_is_short_and_has_all_quantities() -> None:
+    lines = validation.table().splitlines()
+    assert 5 < len(lines) <= 10
