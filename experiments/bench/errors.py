@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 from ccplane.base.errors import CcpError
@@ -14,6 +16,7 @@ SLUGS: Final[dict[str, str]] = {
     "bench.cannot_read": "a kept result of a benchmark cannot be read",
     "bench.disturbed": "too many rounds were disturbed by other processes",
     "bench.no_program_ran": "the kernel counted no run of the measured BPF programs",
+    "bench.not_kept": "a folder has no saved result of this name",
     "bench.unknown_name": "unknown benchmark or congestion control",
     "bench.unknown_revision": "unknown revision to compare with",
 }
@@ -22,3 +25,14 @@ SLUGS: Final[dict[str, str]] = {
 
 class BenchError(CcpError):
     """A benchmark cannot produce its figures."""
+
+
+def not_kept(what: str, folder: Path, there: Iterable[str], command: str) -> BenchError:
+    """Return the error for a result that a folder does not have."""
+    return BenchError(
+        "bench.not_kept",
+        f"no saved result of {what}",
+        str(folder),
+        f"the folder has: {', '.join(there) or 'nothing'}",
+        command,
+    )

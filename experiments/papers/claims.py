@@ -16,6 +16,7 @@ from experiments.papers.comparisons import Claim
 from experiments.papers.kept import Kept
 from experiments.papers.paper import Paper
 from experiments.papers.tables import Check
+from experiments.report.model import VERDICTS, Verdict
 from experiments.runs.check import SIM
 
 PAPERS: Final[Mapping[str, str]] = {
@@ -35,8 +36,6 @@ KEPT: Final = Path(__file__).parents[2] / "docs/results/papers"
 
 NOT_RUN: Final = "not run"
 NOT_TESTED: Final = "not tested"
-VERDICTS: Final = ("holds", "fails", "undecided", NOT_RUN, NOT_TESTED)
-"""Verdicts, in the order in which they are counted."""
 
 SIMULATED: Final = f"-{SIM}"
 """Suffix of the names of simulated parts."""
@@ -67,7 +66,7 @@ class Judged:
     where: str = ""
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """One of `VERDICTS`; a claim holds if all its checks hold, and fails if one fails."""
         if self.claim.part is None:
             return NOT_TESTED

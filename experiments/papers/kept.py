@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Runs
 
 _WITHOUT_VALUE: Final = {"--no-run", "--json"}
-_WITH_VALUE: Final = {"--keep", "--out", "-o", "--part", "--format"}
+_WITH_VALUE: Final = {"--keep", "--out", "-o", "--part", "--format", "--report"}
 """Options that say where results go, not what was run; `--part` is added again."""
 
 MAX_ROWS: Final = 100

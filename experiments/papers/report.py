@@ -14,10 +14,10 @@ from experiments.papers import claims
 from experiments.papers.claims import NOT_RUN, SIMULATED, Judged
 from experiments.papers.comparisons import Claim, Comparison
 from experiments.papers.kept import Kept, reported_left_out
-from experiments.papers.paper import Paper
+from experiments.papers.paper import Findings, Paper
 from experiments.papers.tables import INTERVALS, Check
 from experiments.papers.tables import Table as Estimates
-from experiments.plots import quantity
+from experiments.plots import as_svg, quantity
 from experiments.report import Column, Evidence, Measured, Picture, Report, Row, Section, Source, Table
 from experiments.report.html import slug
 from experiments.report.model import Cell
@@ -27,8 +27,9 @@ COMPARED: Final = "-tenth"
 """Suffix of parts that compare the simulator with real sockets."""
 
 _ABOUT: Final = (
-    "Every claim of the paper, paraphrased and judged by ccplane's runs on real sockets and in the simulator. "
-    "The verdict on a claim is that of real sockets, or the simulator's where real sockets decide nothing."
+    "Every claim of the paper, paraphrased, and judged by ccplane's runs on real sockets and in the "
+    "simulator. The verdict on a claim is that of real sockets, or the simulator's where real sockets decide "
+    "nothing."
 )
 _SEEDS: Final = "not recorded with these results; the same command uses the same seeds"
 
@@ -41,6 +42,11 @@ def read(name: str, folder: Path = claims.KEPT) -> dict[str, Kept]:
     """
     found = [Kept.read(file) for file in sorted((folder / name).glob("*.json"))]
     return {one.part: one for one in found}
+
+
+def pictures_of(found: Findings) -> list[Picture]:
+    """Return the figures of a part's findings."""
+    return [Picture(name.replace("-", " "), as_svg(figure)) for name, figure in found.figures.items()]
 
 
 def report_of(
@@ -136,9 +142,7 @@ def _parts(paper: Paper, evidence: Mapping[str, Evidence]) -> list[Row]:
 
 def _evidence(kept: Kept, pictures: Sequence[Picture]) -> Evidence:
     """Return the results of a part; checks of claims are in the claims' rows."""
-    tables = [
-        _table(f"{kept.paper}-{kept.part}-{number}", one) for number, one in enumerate(kept.tables, 1)
-    ]
+    tables = [_table(f"{kept.paper}-{kept.part}-{number}", one) for number, one in enumerate(kept.tables, 1)]
     count = sum(len(one.rows) for one in tables)
     runs = f"{kept.done} of {kept.planned} runs" if kept.planned else "computed"
     source = Source.of(

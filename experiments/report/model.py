@@ -33,6 +33,7 @@ class Measured:
         at_least: Lower bound, or None.
         at_most: Upper bound, or None.
         unit: Unit of value and bounds; empty without one.
+        counted: What `found` counts, in the singular.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Measured:
     at_least: float | None = None
     at_most: float | None = None
     unit: str = ""
+    counted: str = "run"
 
     @property
     def bounds(self) -> tuple[float, ...]:
@@ -59,6 +61,13 @@ class Measured:
         if self.verdict != "undecided":
             return None
         return verdicts.runs_needed(self.found, self.at_least, self.at_most)
+
+    @property
+    def distance(self) -> float:
+        """Distance of value or interval to the closest bound, relative to the bound; infinite without one."""
+        ends = [one for one in (self.found.value, self.found.low, self.found.high) if not math.isnan(one)]
+        found = [abs(end - bound) / (abs(bound) or 1.0) for end in ends for bound in self.bounds]
+        return min(found, default=math.inf)
 
     @property
     def alike(self) -> bool:
@@ -94,7 +103,7 @@ class Measured:
         n = self.found.n
         if not n:
             return "computed"
-        return f"{n} run{'s' if n > 1 else ''}{', all alike' if self.alike else ''}"
+        return f"{n} {self.counted}{'s' if n > 1 else ''}{', all alike' if self.alike else ''}"
 
 
 def written(value: float, apart_from: Iterable[float] = ()) -> str:
@@ -107,10 +116,12 @@ def written(value: float, apart_from: Iterable[float] = ()) -> str:
     ):
         digits += 1
     size = abs(value)
-    decimals = max(0, digits - 1 - math.floor(math.log10(size)))
+    decimals = digits - 1 - math.floor(math.log10(size))
+    if size >= 1e6:
+        return f"{value / 1e6:,.{max(0, decimals + 6)}f}M".replace("-", "−")
     if size < 1e-4:
         return f"{value:.{digits}g}".replace("-", "−")
-    text = f"{value:,.{min(decimals, 8)}f}"
+    text = f"{value:,.{min(max(0, decimals), 8)}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return text.replace("-", "−")
 
@@ -315,11 +326,12 @@ class Evidence:
 
     @property
     def deciding(self) -> Measured | None:
-        """The figure that decides the verdict: one that fails, else undecided, else the first."""
-        order = ("fails", "undecided", "holds")
+        """The figure that decides: one that fails, else undecided, else the closest to its bound."""
         known = [one for one in self.measured if not math.isnan(one.found.value)]
-        judged = [one for name in order for one in known if one.verdict == name]
-        return next(iter([*judged, *known]), None)
+        for verdict in ("fails", "undecided"):
+            if found := [one for one in known if one.verdict == verdict]:
+                return found[0]
+        return min(known, key=lambda one: one.distance, default=None)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ const NEAR_PX = 24;
 const charts = new Set();
 
 class Chart {
-  constructor(place, chart, height = 300) {
+  constructor(place, chart, height = chart.diagonal_ratio ? 440 : 300) {
     Object.assign(this, { place, chart, height, hidden: new Set(), near: null });
     this.note = make("div", { className: "note", hidden: true });
     this.collect();
@@ -54,7 +54,7 @@ class Chart {
     const both = [Math.min(xs[0], ys[0]), Math.max(xs[1], ys[1])];
     const [xRange, yRange] = chart.diagonal_ratio ? [both, both] : [xs, ys];
     const decades = (range) => Math.log10(range[1] / range[0]);
-    const logTicks = (range) => (_plot, splits) => splits.map((one) => (one === null || (decades(range) > 1.6 && !/^1/.test(one.toExponential())) ? null : written(one)));
+    const logTicks = (range) => (_plot, splits) => splits.map((one) => (one === null || (decades(range) > 1.6 && Math.abs(Math.log10(one) - Math.round(Math.log10(one))) > 1e-6) ? null : written(one)));
     this.plot?.destroy();
     this.plot = new uPlot(
       {
@@ -108,7 +108,8 @@ class Chart {
   }
 
   width() {
-    return Math.max(200, Math.floor(this.place.clientWidth));
+    const width = Math.max(200, Math.floor(this.place.clientWidth));
+    return this.chart.diagonal_ratio ? Math.min(width, 520) : width;
   }
 
   clipped(plot, draw) {

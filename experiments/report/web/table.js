@@ -15,14 +15,14 @@ class TableView {
     const tools = make("div", { className: "tools" });
     for (const column of data.keys) {
       const values = data.distinct(column);
-      if (values.length > 1 && values.length <= MAX_CHOICES && data.rows.length > 4) tools.append(this.filter(column, values));
+      if (values.length > 1 && values.length <= MAX_CHOICES && values.length < data.rows.length) tools.append(this.filter(column, values));
     }
     if (data.rows.length > 8) tools.append(this.search());
     if (data.rows.some((row) => this.isMarked(row)) && !data.rows.every((row) => this.isMarked(row))) tools.append(this.marks());
     this.count = make("output", { className: "dim small" });
     const csv = make("button", { type: "button", textContent: "CSV", title: `Download ${data.file}.csv`, className: "csv" });
     csv.addEventListener("click", () => download(`${data.file}.csv`, data.text));
-    tools.append(make("span", { className: "space" }), this.count, csv);
+    tools.append(make("span", { className: "end-of-tools" }, this.count, csv));
     this.body = make("tbody");
     const table = make("table", { className: "plain sortable" }, this.head(), this.body);
     const parts = [tools];
@@ -73,12 +73,13 @@ class TableView {
   }
 
   marks() {
-    const box = make("input", { type: "checkbox" });
+    this.onlyMarked = !this.data.drawable; // a figure shows the marked rows among the others
+    const box = make("input", { type: "checkbox", checked: this.onlyMarked });
     box.addEventListener("change", () => {
       this.onlyMarked = box.checked;
       this.update();
     });
-    return make("label", {}, box, " only this claim's rows");
+    return make("label", {}, box, " only marked rows");
   }
 
   head() {
@@ -130,7 +131,7 @@ class TableView {
       }),
     );
     const all = this.data.rows.length;
-    this.count.textContent = rows.length === all ? `${all} rows` : `${rows.length} of ${all} rows`;
+    this.count.textContent = rows.length === all ? "" : `${rows.length} of ${all} rows`;
     if (redraw) this.explorer?.draw(rows);
   }
 }
@@ -146,11 +147,12 @@ function fill(inside) {
     show();
   }
   for (const figure of inside.querySelectorAll("figure.chart:not(.drawn)")) {
+    if (!figure.offsetParent) continue;
     figure.classList.add("drawn");
     const chart = JSON.parse(figure.dataset.chart);
     chart.series.forEach((one, at) => (one.number = at));
-    const place = figure.querySelector(".place");
     const drawing = make("div");
+    const place = figure.querySelector(".place");
     let made = null;
     place.append(legend(chart.series, (label, on) => made.show(label, on)), drawing);
     made = new Chart(drawing, chart);
