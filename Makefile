@@ -113,9 +113,10 @@ bench: build ## run all benchmarks (root; about an hour); KEEP=FOLDER keeps the 
 	$(SUDO) $(BIN)/ccp bench all $(if $(KEEP),--keep $(KEEP))
 
 .PHONY: docs
-docs: build .venv/.dev ## build the documents as a site in out/site; fails on broken links and unknown names
+docs: build .venv/.dev ## build the documents and reports as a site in out/site; fails on broken links and unknown names
 	$(PHASE)
 	$(BIN)/zensical build --strict
+	@$(BIN)/python -m scripts.reports out/site/reports
 
 .PHONY: facts
 facts: build ## copy the descriptions in intf.h (primitives, totals, reports, counters) into Python and the documents

@@ -118,7 +118,7 @@ def _side(claim: Claim, judged: Judged, evidence: Evidence | None) -> Evidence |
 
 
 def _measured(check: Check) -> Measured:
-    return Measured(check.claim, check.found, check.low, check.high)
+    return Measured(check.claim.rstrip(","), check.found, check.low, check.high)
 
 
 def _conditions(test: Comparison) -> list[Mapping[str, Any]]:
@@ -152,7 +152,8 @@ def _evidence(kept: Kept, pictures: Sequence[Picture]) -> Evidence:
         **({"kernel": "none: simulated"} if kept.part.endswith(SIMULATED) else {}),
     )
     measured = [_measured(one) for one in kept.checks if one.known]
-    summary = f"{runs}, {count} row{'s' if count != 1 else ''}"
+    figures = f", {len(measured)} figures with bounds" if len(measured) > 1 else ""
+    summary = f"{runs}, {count} row{'s' if count != 1 else ''}{figures}"
     return Evidence(measured, None, summary, source, tables, pictures=pictures)
 
 

@@ -10,6 +10,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
@@ -71,6 +72,7 @@ def write(report: Report, file: Path) -> Path:
     return file
 
 
+@cache
 def _environment() -> jinja2.Environment:
     found = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: (_WEB / name).read_text(encoding="utf-8")),

@@ -90,7 +90,7 @@ class Measured:
     @property
     def bound_text(self) -> str:
         """The bounds with signs; empty without any."""
-        low, high = (None if one is None else written(one) for one in (self.at_least, self.at_most))
+        low, high = (None if one is None else _as_given(one) for one in (self.at_least, self.at_most))
         if low is not None and high is not None:
             return f"{low} to {high}" if low != high else f"= {low}"
         if low is not None:
@@ -115,14 +115,19 @@ def written(value: float, apart_from: Iterable[float] = ()) -> str:
         one != value and float(f"{one:.{digits}g}") == float(f"{value:.{digits}g}") for one in apart_from
     ):
         digits += 1
-    size = abs(value)
+    size = abs(float(f"{value:.{digits}g}"))
     decimals = digits - 1 - math.floor(math.log10(size))
     if size >= 1e6:
         return f"{value / 1e6:,.{max(0, decimals + 6)}f}M".replace("-", "−")
     if size < 1e-4:
         return f"{value:.{digits}g}".replace("-", "−")
-    text = f"{value:,.{min(max(0, decimals), 8)}f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:,.{min(max(0, decimals), 8)}f}".replace("-", "−")
+
+
+def _as_given(bound: float) -> str:
+    text = (
+        f"{bound / 1e6:g}M" if abs(bound) >= 1e6 else f"{bound:,.0f}" if bound == int(bound) else f"{bound:g}"
+    )
     return text.replace("-", "−")
 
 
@@ -157,9 +162,9 @@ class Source:
         revision = f"{git['commit'][:12]}{' with changes' if git['dirty'] else ''}" if git else "unknown"
         known: dict[str, Any] = {
             "kernel": f"Linux {host['kernel']}",
-            "machine": f"{host['cpu']}, {host['cores']} processors, {host['machine']}",
+            "machine": f"{host['cpu']}, {host['cores']} processors",
         }
-        return cls(shlex.join(about["command"]), about["date"][:10], revision, **known | more)
+        return cls(_command(about["command"]), about["date"][:10], revision, **known | more)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -174,6 +179,16 @@ class Source:
             **self.more,
         }
         return {name: text for name, text in found.items() if text}
+
+
+def _command(words: Sequence[str]) -> str:
+    """Return a command without the options that say where results go."""
+    left = list(words)
+    for option in ("--keep", "--report"):
+        while option in left:
+            at = left.index(option)
+            del left[at : at + 2]
+    return shlex.join(left)
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,12 @@ class Chart {
     ];
   }
 
-  range(of, log, include) {
+  range(of, log, include, toZero) {
     const found = [...this.points.flatMap(of), ...include].filter((one) => one !== null && one !== undefined && !(log && one <= 0));
     if (!found.length) return [0, 1];
     let [low, high] = [Math.min(...found), Math.max(...found)];
     if (log) return low === high ? [low / 2, high * 2] : [low / 1.25, high * 1.25];
-    if (low >= 0 && low < 0.6 * high) low = 0;
-    const space = 0.07 * (high - low || Math.abs(high) || 1);
-    return [low === 0 ? (high === 0 ? 0 : low) : low - space, high + space];
+    return spaced(low, high, toZero);
   }
 
   build() {
@@ -49,8 +47,8 @@ class Chart {
     const font = "12px system-ui, sans-serif";
     const axis = { stroke: colours.dim, grid: { stroke: colours.grid, width: 1 }, ticks: { show: false }, font, labelFont: font };
     const { categories } = chart;
-    const xs = categories ? [-0.5, categories.length - 0.5] : this.range(({ x }) => [x], chart.x_log, []);
-    const ys = chart.y_range ?? this.range(({ y, low, high }) => [y, low, high], chart.y_log, [chart.at_least, chart.at_most, chart.low, chart.high]);
+    const xs = categories ? [-0.5, categories.length - 0.5] : this.range(({ x }) => [x], chart.x_log, [], false);
+    const ys = chart.y_range ?? this.range(({ y, low, high }) => [y, low, high], chart.y_log, [chart.at_least, chart.at_most, chart.low, chart.high], true);
     const both = [Math.min(xs[0], ys[0]), Math.max(xs[1], ys[1])];
     const [xRange, yRange] = chart.diagonal_ratio ? [both, both] : [xs, ys];
     const decades = (range) => Math.log10(range[1] / range[0]);
@@ -220,6 +218,13 @@ class Chart {
     charts.delete(this);
     this.plot.destroy();
   }
+}
+
+// A range with space around it; with `toZero` it begins at 0 unless its lower end is far from there.
+function spaced(low, high, toZero) {
+  if (toZero && low >= 0 && low < 0.6 * high) low = 0;
+  const space = 0.07 * (high - low || Math.abs(high) || 1);
+  return [toZero && low === 0 ? 0 : low - space, high + space];
 }
 
 function shortened(text, length) {

@@ -50,6 +50,12 @@ class Data {
     this.values = this.columns.filter((one) => one.is_value && one.numeric);
   }
 
+  static of(name) {
+    Data.made ??= new Map();
+    if (!Data.made.has(name)) Data.made.set(name, new Data(name));
+    return Data.made.get(name);
+  }
+
   distinct(column) {
     const found = [...new Set(this.rows.map((row) => row.cells[column.name]))];
     return column.numeric ? found.sort((a, b) => a - b) : found;

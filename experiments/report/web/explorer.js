@@ -1,14 +1,16 @@
 // The figure of a table: a value against one of its key columns, coloured by another, in a panel for each combination of the rest.
 
 const COLOURED = ["algorithm", "variant", "cca", "detector", "mode", "probes"];
-const MAX_PANELS = 12;
+const MAX_PANELS = 9;
+const FEW_PANELS = 6; // of more than that
 const MAX_SERIES = 12;
 const NOTHING = "";
 
 class Explorer {
-  constructor(place, data, value) {
+  constructor(place, data, value, isMarked) {
     this.place = place;
     this.data = data;
+    this.isMarked = isMarked;
     this.charts = [];
     this.keys = data.keys.filter((one) => data.distinct(one).length > 1);
     this.value = data.values.find((one) => one.name === value) ?? data.values[0];
@@ -68,7 +70,9 @@ class Explorer {
     const numeric = across.numeric && this.data.distinct(across).length > 2;
     const categories = numeric ? null : [...new Set(known.map((row) => row.cells[across.name]))].map(written);
     const colours = colour ? this.data.distinct(colour).map(written) : [this.value.label];
-    const shown = [...panels].slice(0, MAX_PANELS);
+    // With many panels, those that the report's row is about come first.
+    const rank = ([, own]) => (own.some(this.isMarked) ? 0 : 1);
+    const shown = [...panels].sort((a, b) => rank(a) - rank(b)).slice(0, panels.size > MAX_PANELS ? FEW_PANELS : MAX_PANELS);
     const columns = shown.length;
     const charts = shown.map(([name, own]) => ({ name, chart: this.chart(own, colours, categories) }));
     const range = this.range(known);
@@ -79,19 +83,15 @@ class Explorer {
       grid.append(place);
       this.charts.push(new Chart(place, { ...chart, y_range: range }, columns > 1 ? 220 : 300));
     }
-    if (panels.size > MAX_PANELS) {
-      this.place.append(make("p", { className: "dim small", textContent: `${panels.size - MAX_PANELS} more panels: filter the table, or choose other columns.` }));
+    if (panels.size > shown.length) {
+      this.place.append(make("p", { className: "dim small", textContent: `${panels.size - shown.length} more panels: filter the table, or choose other columns.` }));
     }
   }
 
   // All panels have one scale.
   range(rows) {
     const all = rows.flatMap((row) => [row.cells[this.value.name], ...(intervalOf(row, this.value) ?? [])]).filter((one) => one !== null && one !== "");
-    let [low, high] = [Math.min(...all), Math.max(...all)];
-    if (low >= 0 && low < 0.6 * high) low = 0;
-    if (high <= 0 && high > 0.6 * low) high = 0;
-    const space = 0.07 * (high - low || Math.abs(high) || 1);
-    return [low === 0 ? 0 : low - space, high === 0 && low < 0 ? 0 : high + space];
+    return spaced(Math.min(...all), Math.max(...all), true);
   }
 
   chart(rows, colours, categories) {

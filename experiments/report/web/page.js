@@ -59,6 +59,7 @@ openAddress();
 // Figures are printed on white.
 addEventListener("beforeprint", () => {
   document.documentElement.dataset.theme = "light";
+  document.querySelectorAll(WANTED).forEach(show);
   redraw();
 });
 addEventListener("afterprint", () => {

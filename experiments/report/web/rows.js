@@ -12,7 +12,6 @@ function toggle(row, open = !isOpen(row)) {
   row.classList.toggle("is-open", open);
   const more = moreOf(row);
   more.hidden = !open;
-  if (open) fill(more);
 }
 
 function differs(row) {

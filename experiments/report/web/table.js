@@ -4,7 +4,7 @@ const MAX_CHOICES = 30;
 
 class TableView {
   constructor(details) {
-    this.data = new Data(details.dataset.table);
+    this.data = Data.of(details.dataset.table);
     this.marked = JSON.parse(details.dataset.marked);
     this.filters = new Map();
     this.words = "";
@@ -28,7 +28,7 @@ class TableView {
     const parts = [tools];
     if (data.drawable && data.values.length && data.rows.length > 1 && data.keys.some((one) => data.distinct(one).length > 1)) {
       const drawing = make("div", { className: "drawing" });
-      this.explorer = new Explorer(drawing, data, details.dataset.value);
+      this.explorer = new Explorer(drawing, data, details.dataset.value, (row) => this.isMarked(row));
       parts.push(this.explorer.controls(), drawing);
     }
     parts.push(make("div", { className: "scroll", tabIndex: 0 }, table));
@@ -136,25 +136,30 @@ class TableView {
   }
 }
 
-// A table is made when it is first seen.
-function fill(inside) {
-  for (const details of inside.querySelectorAll("details.table")) {
-    const show = () => {
-      if (!details.open || details.view || !details.offsetParent) return;
-      details.view = new TableView(details);
-    };
-    details.addEventListener("toggle", show);
-    show();
-  }
-  for (const figure of inside.querySelectorAll("figure.chart:not(.drawn)")) {
-    if (!figure.offsetParent) continue;
-    figure.classList.add("drawn");
-    const chart = JSON.parse(figure.dataset.chart);
+// Tables and charts are made when they come near the screen, or before the page is printed.
+const waiting = new IntersectionObserver((found) => found.filter((one) => one.isIntersecting).forEach(({ target }) => show(target)), { rootMargin: "600px" });
+
+function show(target) {
+  if (!target.offsetParent || (target.matches("details") && !target.open)) return;
+  waiting.unobserve(target);
+  if (target.classList.contains("made")) return;
+  target.classList.add("made");
+  if (target.matches("details")) new TableView(target);
+  else {
+    const chart = JSON.parse(target.dataset.chart);
     chart.series.forEach((one, at) => (one.number = at));
     const drawing = make("div");
-    const place = figure.querySelector(".place");
     let made = null;
-    place.append(legend(chart.series, (label, on) => made.show(label, on)), drawing);
+    target.querySelector(".place").append(legend(chart.series, (label, on) => made.show(label, on)), drawing);
     made = new Chart(drawing, chart);
+  }
+}
+
+const WANTED = "details.table:not(.made), figure.chart:not(.made)";
+
+function fill(inside) {
+  for (const target of inside.querySelectorAll(WANTED)) {
+    if (target.matches("details")) target.addEventListener("toggle", () => show(target));
+    waiting.observe(target);
   }
 }
