@@ -1,0 +1,206 @@
+"""Reports of benchmarks and of validation have the figures of their results; so has every kept result."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from experiments.bench import cli, every
+from experiments.bench import report as benchmarks
+from experiments.bench.errors import BenchError
+from experiments.bench.result import BenchResult, Metric
+from experiments.bench.rounds import Plan, Tally
+from experiments.report import Evidence, rendered
+from experiments.validation import report as validation
+from experiments.validation.command import app as validate
+from experiments.validation.heldout import QUANTITIES, Case, Heldout
+from scripts.reports import written
+from tests.unit.experiments.html_page import Page
+
+ABOUT = {
+    "command": ["ccp", "bench", "flows", "--keep", "/somewhere/else"],
+    "git": {"commit": "0123456789abcdef", "dirty": False},
+    "date": "2026-11-23T00:00:00+00:00",
+    "host": {"kernel": "6.18.0", "cpu": "a processor", "cores": 2},
+}
+
+
+def result(name: str = "flows") -> BenchResult:
+    found = BenchResult(name, Plan(), {}, {name: Tally(6, 1, {"steal": 1})}, about=ABOUT)
+    found.add("cpu_ratio", [1.0, 1.0, 1.01, 1.0, 1.0, 1.0], "ratio", "<= 1.02")
+    found.add("late_us", [50.0, 51.0, 52.0, 53.0, 54.0, 55.0], "us", "<= 40")
+    found.add("share", [0.5] * 6, "ratio", "0.4 - 0.45")
+    found.add("memory", [1e3, 2e3], "bytes")
+    return found
+
+
+# --- benchmarks ---------------------------------------------------------------------------------------------
+
+
+def side_of(key: str) -> Evidence:
+    [section] = benchmarks.report_of([result()], {}).sections
+    [found] = [row for row in section.rows if row.key == key]
+    [side] = found.sides
+    assert side is not None
+    return side
+
+
+def test_a_figure_of_a_benchmark_is_a_row_with_its_goal() -> None:
+    report = benchmarks.report_of([result()], {"flows": "Compare many flows."})
+    [section] = report.sections
+    assert (report.title, section.about) == ("Benchmark: flows", "Compare many flows.")
+    verdicts = {row.title: (row.verdict, row.note) for row in section.rows}
+    assert verdicts == {
+        "cpu_ratio": ("holds", ""),
+        "late_us": ("fails", ""),
+        "share": ("fails", ""),
+        "memory": (None, "no goal"),
+    }
+    [late] = side_of("flows-late-us").measured
+    assert (late.value_text, late.unit, late.bound_text, late.runs_text) == ("52.5", "µs", "≤ 40", "6 rounds")
+    words = rendered(report)
+    assert "missed" in words
+    assert "1 disturbed (steal 1)" in words
+
+
+@pytest.mark.parametrize(
+    ("goal", "bounds"),
+    [("<= 1.05", (None, 1.05)), (">= 3", (3, None)), ("0.9 - 1.1", (0.9, 1.1)), (None, (None, None))],
+)
+def test_goals_have_bounds(goal: str | None, bounds: tuple[float | None, float | None]) -> None:
+    assert Metric((1.0,), "ratio", goal).bounds == bounds
+
+
+def test_each_round_is_in_the_figure_and_in_the_csv() -> None:
+    side = side_of("flows-late-us")
+    [chart], [table] = side.charts, side.tables
+    assert list(chart.series[0].y) == [50.0, 51.0, 52.0, 53.0, 54.0, 55.0]
+    assert (chart.at_most, chart.low, chart.high) == (40, 50, 55)
+    lines = list(csv.DictReader(io.StringIO(table.csv())))
+    assert [float(one["value"]) for one in lines if one["metric"] == "late_us"] == list(chart.series[0].y)
+    assert len(lines) == 20
+    assert side.marked == [{"metric": "late_us"}]
+    assert (side_of("flows-memory").charts[0].low, side_of("flows-memory").charts[0].high) == (None, None)
+
+
+def test_saved_results_are_printed_or_become_a_report(tmp_path: Path) -> None:
+    for name in ("flows", "echo"):
+        result(name).keep(tmp_path)
+    shown = CliRunner().invoke(cli.app, ["show", "flows", "--results", str(tmp_path)])
+    assert "late_us" in shown.output
+    assert "flows: 6.18.0" in shown.output
+    assert "echo" not in shown.output
+    file = tmp_path / "out/report.html"
+    done = CliRunner().invoke(cli.app, ["show", "--results", str(tmp_path), "--report", str(file)])
+    assert done.output.strip() == str(file)
+    page = Page(file.read_text())
+    assert len(page.all("tr", "row")) == 8
+    assert "Measured once" in "".join(page.words), "this version has no benchmark `echo`"
+
+
+def test_results_that_are_not_there_are_an_error(tmp_path: Path) -> None:
+    for name in ([], ["latency"]):
+        with pytest.raises(BenchError) as caught:
+            CliRunner().invoke(cli.app, ["show", *name, "--results", str(tmp_path)], catch_exceptions=False)
+        assert caught.value.slug == "bench.not_kept"
+    with pytest.raises(BenchError) as caught:
+        CliRunner().invoke(validate, ["--results", str(tmp_path)], catch_exceptions=False)
+    assert caught.value.slug == "bench.not_kept"
+
+
+def test_all_benchmarks_have_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_console: object, keep: Path | None) -> list[str]:
+        assert keep is not None
+        result().keep(keep)
+        return ["bus"]
+
+    monkeypatch.setattr(every, "run", run)
+    file = tmp_path / "report.html"
+    done = CliRunner().invoke(cli.app, ["all", "--report", str(file)])
+    assert done.exit_code == 1
+    assert len(Page(file.read_text()).all("tr", "row")) == 4
+
+
+# --- validation ---------------------------------------------------------------------------------------------
+
+
+def draw(date: str = "2026-11-25", off: float = 0.01) -> Heldout:
+    cases, rows = [], []
+    for number in range(8):
+        name = f"s1-{number:03}"
+        algorithms = ("cubic", "cubic") if number < 6 else ("cubic",)
+        cases.append(Case(name, "loss" if number % 2 else "aqm", 10.0, algorithms, f"path {number}", {}))
+        for datapath, factor in (("ebpf", 1.0), ("sim", 1 + off * number)):
+            figures = {one.column: 100.0 * factor for one in QUANTITIES}
+            figures["jain_index"] = 1.0
+            rows.append({"case": name, "datapath": datapath, "round": 1, **figures})
+    table = pd.DataFrame(rows).assign(late_us=0.0, late_p99_us=0.0, untaken_pkts=0.0)
+    command = ["ccp", "validate", "--seed", "7"]
+    return Heldout(cases, table, {**ABOUT, "date": f"{date}T00:00:00+00:00", "command": command})
+
+
+def test_quantities_are_judged_by_the_median_error_of_the_newest_draw() -> None:
+    report = validation.report_of({"draw-1": draw("2026-11-26", 0.001), "draw-2": draw("2026-11-25", 0.1)})
+    [section] = report.sections
+    rows = {row.key: row for row in section.rows}
+    goodput = rows["goodput"]
+    assert goodput.verdict == "holds"
+    first, second = goodput.sides
+    assert first is not None
+    assert second is not None
+    assert (first.verdict, second.verdict) == ("holds", "undecided")
+    # Errors of 0, 0.1, ... 0.7 % in eight scenarios.
+    assert math.isclose(first.measured[0].found.value, 0.35, abs_tol=1e-9)
+    assert first.summary == "8 of 8 within the goal"
+    assert second.summary == "1 of 8 within the goal"
+    assert first.source is not None
+    assert first.source.seeds == "7"
+    fair = rows["fairness"].sides[0]
+    assert fair is not None
+    assert fair.measured[0].found.n == 6, "scenarios with several flows"
+
+
+def test_scenarios_are_in_the_figures_and_in_the_csv() -> None:
+    [section] = validation.report_of({"draw-1": draw(off=0.1)}).sections
+    side = section.rows[0].sides[0]
+    assert side is not None
+    errors, both = side.charts
+    assert [one.label for one in both.series] == ["aqm", "loss"]
+    assert sorted(value for one in errors.series for value in one.y if value is not None) == pytest.approx(
+        [0, 10, 15, 15, 15, 15, 15, 15]
+    ), "errors beyond five goals are at the edge"
+    lines = list(csv.DictReader(io.StringIO(side.tables[0].csv())))
+    assert [float(one["error.goodput_bytes_per_s"]) for one in lines] == pytest.approx(
+        [0.1 * n for n in range(8)]
+    )
+    assert lines[7]["kernel.goodput_bytes_per_s"] == "100.0"
+    assert lines[0]["flows"] == "2 cubic"
+
+
+def test_saved_draws_become_a_report(tmp_path: Path) -> None:
+    draw().keep(tmp_path / "draw-1.json")
+    file = tmp_path / "report.html"
+    done = CliRunner().invoke(validate, ["--results", str(tmp_path), "--report", str(file)])
+    assert done.exit_code == 0
+    assert "outside the goals" in done.output
+    assert len(Page(file.read_text()).all("tr", "row")) == len(QUANTITIES)
+
+
+# --- all kept results ---------------------------------------------------------------------------------------
+
+
+def test_the_site_has_a_report_for_each_page_with_unique_addresses(tmp_path: Path) -> None:
+    files = written(tmp_path)
+    pages = {file.stem for file in (Path(__file__).parents[3] / "docs/papers").glob("*.md")}
+    assert {file.stem for file in files} == pages | {"benchmarks", "validation"}
+    for file in files:
+        page = Page(file.read_text())
+        ids = [of["id"] for _, of in page.elements if "id" in of]
+        assert len(ids) == len(set(ids)), file.name
+        assert page.all("tr", "row")
