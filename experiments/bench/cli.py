@@ -28,9 +28,9 @@ from experiments.bench import (
     reports,
     sim,
 )
-from experiments.bench.errors import BenchError, not_kept
+from experiments.bench.errors import BenchError
 from experiments.bench.every import BENCHMARKS
-from experiments.bench.report import KEPT, read, report_of
+from experiments.bench.report import KEPT, not_kept, read, report_of
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import MIN_ROUNDS, Plan
 from experiments.report import write
@@ -239,7 +239,7 @@ def all_command(keep: Keep = None, report: ReportFile = None) -> None:
         raise typer.Exit(1)
 
 
-@app.command(epilog=options.examples("ccp bench show latency", "ccp bench show --report bench.html"))
+@app.command("show", epilog=options.examples("ccp bench show latency", "ccp bench show --report bench.html"))
 def show(
     names: Annotated[
         list[str] | None,

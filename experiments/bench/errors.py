@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from ccplane.base.errors import CcpError
@@ -25,14 +23,3 @@ SLUGS: Final[dict[str, str]] = {
 
 class BenchError(CcpError):
     """A benchmark cannot produce its figures."""
-
-
-def not_kept(what: str, folder: Path, there: Iterable[str], command: str) -> BenchError:
-    """Return the error for a result that a folder does not have."""
-    return BenchError(
-        "bench.not_kept",
-        f"no saved result of {what}",
-        str(folder),
-        f"the folder has: {', '.join(there) or 'nothing'}",
-        command,
-    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from experiments.bench.errors import BenchError
 from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult, Metric, rounds_text
 from experiments.report import Chart, Column, Evidence, Measured, Points, Report, Row, Section, Source, Table
@@ -33,6 +34,17 @@ def read(folder: Path = KEPT) -> list[BenchResult]:
     order = list(BENCHMARKS)
     return sorted(
         found, key=lambda one: (order.index(one.name) if one.name in order else len(order), one.name)
+    )
+
+
+def not_kept(what: str, folder: Path, there: Iterable[str], command: str) -> BenchError:
+    """Return the error for a result that a folder does not have."""
+    return BenchError(
+        "bench.not_kept",
+        f"no saved result of {what}",
+        str(folder),
+        f"the folder has: {', '.join(there) or 'nothing'}",
+        command,
     )
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ccplane.base import options
 from ccplane.base.names import close_names
-from experiments.bench.errors import not_kept
+from experiments.bench.report import not_kept
 from experiments.papers.kept import Kept
 from experiments.report import write
 from experiments.run_options import Jobs, NoRun, ReportFile
