@@ -5,15 +5,34 @@ python -m scripts.reports out/site/reports
 
 from __future__ import annotations
 
+import html
+import re
 import sys
 from pathlib import Path
+from typing import Final
 
 from experiments.bench import cli as bench
 from experiments.bench import report as benchmarks
 from experiments.papers import claims
 from experiments.papers import report as papers
-from experiments.report import write
+from experiments.report import Picture, write
 from experiments.validation import report as validation
+
+FIGURES: Final = Path(__file__).parents[1] / "docs/images/figures"
+"""Figures of the pages; those of the page NAME are NAME-*.svg."""
+_TITLE: Final = re.compile(rb"<title>(.*?)</title>", re.DOTALL)
+_OF_CLAIMS: Final = "-verdicts"
+
+
+def overview(page: str, folder: Path = FIGURES) -> list[Picture]:
+    """Return the figures of a page, without that of its verdicts, which the report has as a bar."""
+    found = []
+    for file in sorted(folder.glob(f"{page}-*.svg")):
+        if not file.stem.endswith(_OF_CLAIMS):
+            svg = file.read_bytes()
+            title = _TITLE.search(svg)
+            found.append(Picture(html.unescape(title[1].decode()) if title else file.stem, svg))
+    return found
 
 
 def written(folder: Path) -> list[Path]:
@@ -23,7 +42,7 @@ def written(folder: Path) -> list[Path]:
         CcpError: If a kept result cannot be read, or a report not written.
     """
     reports = {
-        name: papers.report_of(claims.paper_of(name), papers.read(name))
+        name: papers.report_of(claims.paper_of(name), papers.read(name), overview=overview(name))
         for name in (*claims.PAPERS, *claims.OTHERS)
     }
     reports["benchmarks"] = benchmarks.report_of(benchmarks.read(), bench.ABOUT)

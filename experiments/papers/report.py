@@ -50,7 +50,10 @@ def pictures_of(found: Findings) -> list[Picture]:
 
 
 def report_of(
-    paper: Paper, kept: Mapping[str, Kept], pictures: Mapping[str, Sequence[Picture]] | None = None
+    paper: Paper,
+    kept: Mapping[str, Kept],
+    pictures: Mapping[str, Sequence[Picture]] | None = None,
+    overview: Sequence[Picture] = (),
 ) -> Report:
     """Return the report of a paper.
 
@@ -58,10 +61,13 @@ def report_of(
         paper: The paper.
         kept: Results of its parts, as `read` returns them.
         pictures: Figures of parts, by the names of `kept`.
+        overview: Figures of the whole paper.
     """
     evidence = {name: _evidence(one, (pictures or {}).get(name, ())) for name, one in kept.items()}
+    figures = [Section("Figures", pictures=overview)] if overview else []
     sections = [
         Section("Claims", _claims(paper, kept, evidence), SIDES),
+        *figures,
         Section(
             "Experiments",
             _parts(paper, evidence),

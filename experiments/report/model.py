@@ -387,6 +387,7 @@ class Section:
         about: Text below the heading.
         heading: Heading of the rows' titles.
         tables: Tables that belong to no row.
+        pictures: Drawn figures that belong to no row.
         counted: Whether the verdicts of its rows are in the bar at the top.
     """
 
@@ -396,6 +397,7 @@ class Section:
     about: str = ""
     heading: str = "claim"
     tables: Sequence[Table] = ()
+    pictures: Sequence[Picture] = ()
     counted: bool = True
 
 

@@ -16,7 +16,7 @@ from experiments.bench.result import BenchResult, Metric
 from experiments.bench.rounds import Plan, Tally
 from experiments.report import Evidence, rendered
 from experiments.validation.command import app as validate
-from scripts.reports import written
+from scripts.reports import overview, written
 from tests.unit.experiments.html_page import Page
 
 ABOUT = {
@@ -129,3 +129,11 @@ def test_the_site_has_a_report_for_each_page_with_unique_addresses(tmp_path: Pat
         ids = [of["id"] for _, of in page.elements if "id" in of]
         assert len(ids) == len(set(ids)), file.name
         assert page.all("tr", "row")
+
+
+def test_figures_of_a_page_are_in_its_report(tmp_path: Path) -> None:
+    (tmp_path / "r-tcp-b.svg").write_text("<svg><title>Small &amp; large</title></svg>")
+    (tmp_path / "r-tcp-a.svg").write_text("<svg/>")
+    (tmp_path / "r-tcp-verdicts.svg").write_text("<svg/>")
+    (tmp_path / "hyvar-a.svg").write_text("<svg/>")
+    assert [one.title for one in overview("r-tcp", tmp_path)] == ["r-tcp-a", "Small & large"]

@@ -17,7 +17,7 @@ from experiments.papers.paper import Findings, Paper, Part, Runs, nothing_to_run
 from experiments.papers.report import pictures_of, read, report_of
 from experiments.papers.tables import Check, Table
 from experiments.plots.style import new_plot
-from experiments.report import Evidence, Row
+from experiments.report import Evidence, Row, rendered
 from experiments.statistics import Estimate
 from tests.unit.experiments.html_page import Page
 
@@ -140,6 +140,9 @@ def test_figures_of_runs_are_in_their_part() -> None:
     real, _ = both(report.sections[1].rows[0])
     assert real is not None
     assert real.pictures == pictures
+    with_overview = report_of(PAPER, {}, overview=pictures)
+    assert [one.title for one in with_overview.sections] == ["Claims", "Figures", "Experiments"]
+    assert Page(rendered(with_overview)).all("img")[0]["alt"] == "goodput by size"
 
 
 @pytest.mark.parametrize("name", PAPERS)
