@@ -37,10 +37,17 @@ function shape(ctx, number, x, y, r) {
 // The shape of a series as an image in a legend.
 function swatch(number) {
   const canvas = make("canvas", { width: 28, height: 28, className: "swatch" });
+  canvas.dataset.number = number;
+  canvas.setAttribute("aria-hidden", "true");
+  paint(canvas);
+  return canvas;
+}
+
+function paint(canvas) {
+  const number = Number(canvas.dataset.number);
   const ctx = canvas.getContext("2d");
   const { palette } = theme();
+  ctx.clearRect(0, 0, canvas.width, canvas.height);
   ctx.fillStyle = palette[number % palette.length];
   shape(ctx, number, 14, 14, 9);
-  canvas.setAttribute("aria-hidden", "true");
-  return canvas;
 }

@@ -43,7 +43,10 @@ document.addEventListener("keydown", (event) => {
 });
 
 const picker = document.getElementById("theme");
-const redraw = () => charts.forEach((one) => one.build());
+const redraw = () => {
+  charts.forEach((one) => one.build());
+  document.querySelectorAll(".swatch").forEach(paint);
+};
 picker.addEventListener("change", () => {
   document.documentElement.dataset.theme = picker.value;
   redraw();
