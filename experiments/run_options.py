@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,4 +38,13 @@ Jobs = Annotated[
 
 NoRun = Annotated[
     bool, typer.Option("--no-run", help="Report the runs in --out; run nothing (needs no root).")
+]
+
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="Write an HTML report: verdicts, intervals, figures and tables in one file for a browser.",
+    ),
 ]

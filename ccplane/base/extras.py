@@ -22,6 +22,8 @@ EXTRA_OF: Final = {
     "distributed": "cluster",
     "gymnasium": "env",
     "ipykernel": "notebooks",
+    "jinja2": "lab",
+    "markupsafe": "lab",
     "matplotlib": "lab",
     "pandas": "lab",
     "prometheus_client": "metrics",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -29,8 +30,11 @@ from experiments.bench import (
 )
 from experiments.bench.errors import BenchError
 from experiments.bench.every import BENCHMARKS
+from experiments.bench.report import KEPT, not_kept, read, report_of
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import MIN_ROUNDS, Plan
+from experiments.report import write
+from experiments.run_options import ReportFile
 
 app = typer.Typer(
     help="Benchmark ccplane against the kernel on this machine.", no_args_is_help=True, add_completion=False
@@ -80,18 +84,25 @@ def _finish(
     seed: Seed,
     as_json: options.AsJson = False,
     keep: Keep = None,
+    report: ReportFile = None,
 ) -> None:
     """Measure, print and save: the steps that all benchmarks share."""
     result = run(Plan(rounds, max_rounds, precision, seed))
     if keep is not None:
         result.keep(keep)
     _show(result, as_json)
+    if report is not None:
+        _report([result], report, quietly=as_json)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 
 
 _COMMON: Final = dict(list(inspect.signature(_finish, eval_str=True).parameters.items())[1:])
 """Options that every benchmark has."""
+
+
+ABOUT: Final[dict[str, str]] = {}
+"""Name of a benchmark -> what it measures."""
 
 
 def benchmark(name: str) -> Callable[[_Run], _Run]:
@@ -107,6 +118,7 @@ def benchmark(name: str) -> Callable[[_Run], _Run]:
                 shared["max_rounds"] = shared["rounds"]
             _finish(lambda plan: run(plan, **given), **shared)
 
+        ABOUT[name] = str(run.__doc__)
         own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
         take(command, [*own, *common.values()])
         sudo = "" if name in _WITHOUT_ROOT else "sudo "
@@ -207,12 +219,48 @@ def _sim(plan: Plan) -> BenchResult:
     return sim.run(plan)
 
 
-@app.command("all", epilog=options.examples("sudo ccp bench all --keep out/bench"))
-def all_command(keep: Keep = None) -> None:
+def _report(results: Sequence[BenchResult], file: Path, *, quietly: bool = False) -> None:
+    typer.echo(write(report_of(results, ABOUT), file), err=quietly)
+
+
+@app.command("all", epilog=options.examples("sudo ccp bench all --keep out/bench --report bench.html"))
+def all_command(keep: Keep = None, report: ReportFile = None) -> None:
     """Run all benchmarks, one after the other, and print how long each took.
 
     Exit code 1: a benchmark failed; the others still ran.
     """
-    if failed := every.run(Console(), keep):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = keep or Path(scratch)
+        failed = every.run(Console(), folder)
+        if report is not None and (results := read(folder)):
+            _report(results, report)
+    if failed:
         typer.echo(f"failed: {', '.join(failed)}", err=True)
         raise typer.Exit(1)
+
+
+@app.command("show", epilog=options.examples("ccp bench show latency", "ccp bench show --report bench.html"))
+def show(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Benchmarks.", show_default="all saved ones"),
+    ] = None,
+    results: Annotated[
+        Path,
+        typer.Option(
+            "--results", metavar="FOLDER", help="Folder of results that `ccp bench NAME --keep FOLDER` saved."
+        ),
+    ] = KEPT,
+    report: ReportFile = None,
+) -> None:
+    """Print saved results of benchmarks, or write a report of them; run nothing."""
+    saved = {one.name: one for one in read(results)}
+    for name in names or list(saved) or ["all"]:
+        if name not in saved:
+            raise not_kept(f"`{name}`", results, saved, f"sudo ccp bench NAME --keep {results}")
+    chosen = [one for one in saved.values() if not names or one.name in names]
+    if report is not None:
+        _report(chosen, report)
+        return
+    for one in chosen:
+        _show(one, as_json=False)

@@ -61,18 +61,28 @@ class Metric:
         return self.estimate.value
 
     @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Lower and upper bound of the goal; None for none."""
+        if self.goal is None:
+            return None, None
+        direction, bound = self.goal.split(maxsplit=1)
+        if direction not in {"<=", ">="}:
+            return float(direction), float(bound.removeprefix("- "))
+        return (None, float(bound)) if direction == "<=" else (float(bound), None)
+
+    @property
     def verdict(self) -> Verdict | None:
         """Whether the whole interval meets or misses the goal; None without a goal or an interval."""
         if self.goal is None or len(self.values) < MIN_ROUNDS:
             return None
-        return _OF_GOALS[verdicts.verdict(self.estimate, *_bounds(self.goal))]
+        return _OF_GOALS[verdicts.verdict(self.estimate, *self.bounds)]
 
     @property
     def rounds_needed(self) -> int | None:
         """Estimated rounds until a verdict, if the median stays; None if decided, or if never decided."""
-        if self.verdict != "undecided" or self.goal is None:
+        if self.verdict != "undecided":
             return None
-        return verdicts.runs_needed(self.estimate, *_bounds(self.goal))
+        return verdicts.runs_needed(self.estimate, *self.bounds)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figure for JSON; unknown values are null."""
@@ -88,14 +98,6 @@ class Metric:
             "rounds_needed": self.rounds_needed,
             "values": list(self.values),
         }
-
-
-def _bounds(goal: str) -> tuple[float | None, float | None]:
-    """Return the lower and upper bound of a goal."""
-    direction, bound = goal.split(maxsplit=1)
-    if direction not in {"<=", ">="}:
-        return float(direction), float(bound.removeprefix("- "))
-    return (None, float(bound)) if direction == "<=" else (float(bound), None)
 
 
 @dataclass(slots=True)

@@ -14,11 +14,12 @@ from rich.console import Console
 from ccplane.base import options
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.base.names import close_names
-from experiments.run_options import Jobs, NoRun, On
+from experiments.run_options import Jobs, NoRun, On, ReportFile
 
 if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Runs, Size
     from experiments.papers.tables import Check, Table
+    from experiments.report import Picture
 
 # Commands import the modules that do the work: pandas is slow, and `ccp --help` imports this module.
 
@@ -126,7 +127,8 @@ def _add(
     )
     one_part = f"ccp paper {name} --quick --part {part}"
     one_part = f"{one_part} --datapath sim" if simulated else f"sudo {one_part}"
-    epilog = options.examples(f"ccp paper {name} --quick --dry-run", one_part)
+    report = f"{one_part} --report {name}.html"
+    epilog = options.examples(f"ccp paper {name} --quick --dry-run", one_part, report)
 
     @app.command(name, help=f"{text}\n\n{_HOW}", epilog=epilog)
     def command(
@@ -140,6 +142,7 @@ def _add(
         no_run: NoRun = False,
         formats: _Format = None,
         as_json: options.AsJson = False,
+        report: ReportFile = None,
         keep: _Keep = None,
         datapath: _Datapath = "ebpf",
         on: On = None,
@@ -158,7 +161,7 @@ def _add(
         chosen = _parts(paper, part, video)
         if not part and size.datapath == SIM:
             chosen = _that_can_be_simulated(chosen, size)
-        _do(paper, chosen, size, out, jobs, on, dry_run, no_run, formats or ["png"], as_json, keep)
+        _do(paper, chosen, size, out, jobs, on, dry_run, no_run, formats or ["png"], as_json, keep, report)
 
 
 _add(
@@ -228,7 +231,11 @@ def claims_(
         console.print(claims.count_text(every), style="bold", highlight=False)
 
 
-@app.command(epilog=options.examples("ccp paper show r-tcp --part download"))
+@app.command(
+    epilog=options.examples(
+        "ccp paper show r-tcp --part download", "ccp paper show r-tcp --report r-tcp.html"
+    )
+)
 def show(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="Name of the paper.")],
     part: Annotated[
@@ -236,27 +243,35 @@ def show(
         typer.Option(metavar="PART", help="Print this part, or (PART-sim) its simulated runs; repeatable."),
     ] = None,
     results: _Results = None,
+    report: ReportFile = None,
 ) -> None:
-    """Print the tables and checks of saved results; run nothing."""
+    """Print the tables and checks of saved results, or write a report of them; run nothing."""
+    from experiments.papers import report as reports
     from experiments.papers.claims import KEPT
-    from experiments.papers.kept import Kept
+    from experiments.report import write
 
-    name, folder = _paper(paper).name, results or KEPT
-    files = sorted((folder / name).glob("*.json"))
-    there = [file.stem for file in files]
+    found, folder = _paper(paper), results or KEPT
+    name = found.name
+    kept = reports.read(name, folder)
     for one in part or []:
-        if one not in {*there, *(stem.removesuffix("-sim") for stem in there)}:
+        if one not in {*kept, *(there.removesuffix("-sim") for there in kept)}:
             raise UsageError(
                 "paper.not_kept",
                 f"no saved results of a part `{one}` of {name}",
                 f"--part {one}",
-                f"{folder / name} has: {', '.join(there) or 'nothing'}",
+                f"{folder / name} has: {', '.join(kept) or 'nothing'}",
                 f"ccp paper {name} --part {one} --keep {folder}",
             )
-    for file in files:
-        if not part or {file.stem, file.stem.removesuffix("-sim")} & set(part):
-            kept = Kept.read(file)
-            _print(f"{kept.part}: {kept.source}", kept.tables, kept.checks)
+    chosen = {
+        there: one
+        for there, one in kept.items()
+        if not part or {there, there.removesuffix("-sim")} & set(part)
+    }
+    if report is not None:
+        typer.echo(write(reports.report_of(found, chosen), report))
+        return
+    for saved in chosen.values():
+        _print(f"{saved.part}: {saved.source}", saved.tables, saved.checks)
 
 
 def _paper(name: str) -> Paper:
@@ -287,10 +302,13 @@ def _do(
     formats: list[str],
     as_json: bool,
     keep: Path | None,
+    report: Path | None,
 ) -> None:
     """Run parts of a paper, and report the results."""
+    from experiments.papers import report as reports
     from experiments.papers.kept import Kept
     from experiments.papers.paper import draw, findings, read_part, run_part
+    from experiments.report import write
     from experiments.runs.reports import Screen
 
     out = out or OUT / (paper.name if size.datapath == "ebpf" else f"{paper.name}-{size.datapath}")
@@ -302,6 +320,8 @@ def _do(
         return
     document: dict[str, Any] = {"paper": paper.name, "title": paper.title, "directory": str(out), "parts": {}}
     complete = True
+    kept: dict[str, Kept] = {}
+    pictures: dict[str, list[Picture]] = {}
     for part in parts:
         if not no_run:
             run_part(part, size, out, jobs=jobs, on=on, report=Screen())
@@ -318,12 +338,19 @@ def _do(
             "tables": [one.records() for one in found.tables],
             "figures": files,
         }
-        if keep is not None and (runs.done or not runs.planned):
-            Kept.of(paper, part, runs, found).keep(keep)
+        if runs.done or not runs.planned:
+            own = Kept.of(paper, part, runs, found)
+            kept[own.part] = own
+            if keep is not None:
+                own.keep(keep)
+            if report is not None:
+                pictures[own.part] = reports.pictures_of(found)
         if not as_json:
             _show(part, found, runs, files)
     if as_json:
         typer.echo(json.dumps(document, indent=2))
+    if report is not None:
+        typer.echo(write(reports.report_of(paper, kept, pictures), report), err=as_json)
     if not complete:
         raise typer.Exit(1)
 

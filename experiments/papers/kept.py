@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Runs
 
 _WITHOUT_VALUE: Final = {"--no-run", "--json"}
-_WITH_VALUE: Final = {"--keep", "--out", "-o", "--part", "--format"}
+_WITH_VALUE: Final = {"--keep", "--out", "-o", "--part", "--format", "--report"}
 """Options that say where results go, not what was run; `--part` is added again."""
 
 
@@ -39,7 +39,8 @@ class Kept:
         left_out: Reason why finished runs do not count -> their number.
         tables: Estimates.
         checks: Checks of claims.
-        about: Command, git revision, date and machine of the newest run.
+        about: Command, git revision, date and machine of the newest run; `seeds` of the runs, which old files
+            lack.
     """
 
     paper: str
@@ -58,6 +59,7 @@ class Kept:
         if runs.results:
             newest = max((one.metadata for one in runs.results), key=lambda one: str(one["started"]))
             about |= {"date": newest["started"], "git": newest["ccplane"]["git"]}
+            about["seeds"] = sorted({one.metadata["seed"] for one in runs.results})
         about["command"] = _command(about["command"], part.name)
         simulated = "-sim" if runs.results and runs.results[0].metadata["datapath"] == SIM else ""
         name = f"{part.name}{simulated}"
@@ -113,7 +115,8 @@ class Kept:
                 reported["left_out"],
                 tuple(Table.from_records(one) for one in reported["tables"]),
                 tuple(Check.from_records(one) for one in reported["checks"]),
-                {name: reported[name] for name in ("command", "git", "date", "host")},
+                {name: reported[name] for name in ("command", "git", "date", "host")}
+                | ({"seeds": reported["seeds"]} if "seeds" in reported else {}),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ResultError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from experiments.plots.comparisons import bars, heat_map, lines
 from experiments.plots.distributions import cdf, throughput_delay
-from experiments.plots.files import save, save_as
+from experiments.plots.files import as_svg, save, save_as
 from experiments.plots.panels import panels
 from experiments.plots.quantities import quantity
 from experiments.plots.regimes import regime_series
@@ -21,6 +21,7 @@ from experiments.plots.timeline import timeline
 
 __all__ = [
     "Plot",
+    "as_svg",
     "bars",
     "cdf",
     "heat_map",

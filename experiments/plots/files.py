@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,6 +46,14 @@ def save(figure: Figure, path: Path) -> Path:
         for one in (*made, path):
             os.chown(one, around.st_uid, around.st_gid)
     return path
+
+
+def as_svg(figure: Figure) -> bytes:
+    """Return a figure as SVG; equal figures give equal bytes."""
+    out = io.BytesIO()
+    with style.styled():
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()
 
 
 def save_as(figure: Figure, directory: Path, name: str, formats: Sequence[str]) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,9 +11,13 @@ from rich.console import Console
 
 from ccplane.base import options
 from ccplane.base.names import close_names
-from experiments.run_options import Jobs, NoRun
+from experiments.bench.report import not_kept
+from experiments.papers.kept import Kept
+from experiments.report import write
+from experiments.run_options import Jobs, NoRun, ReportFile
 from experiments.runs.reports import Screen
 from experiments.validation import drawing, running
+from experiments.validation import report as reports
 from experiments.validation.heldout import Heldout
 
 OUT: Final = Path("out/validation")
@@ -22,7 +27,13 @@ _PIPE_WIDTH: Final = 160
 app = typer.Typer(add_completion=False)
 
 
-@app.command(epilog=options.examples("sudo ccp validate", "sudo ccp validate --seed 1 --case s1-007"))
+@app.command(
+    epilog=options.examples(
+        "sudo ccp validate",
+        "sudo ccp validate --seed 1 --case s1-007",
+        "ccp validate --results docs/results/validation --report validation.html",
+    )
+)
 def validate(
     draw: Annotated[int, typer.Option(min=1, metavar="N", help="Number of scenarios to draw.")] = 25,
     seed: Annotated[int, typer.Option(min=0, help="Random seed for drawing scenarios.")] = 1,
@@ -43,6 +54,16 @@ def validate(
     jobs: Jobs = 1,
     no_run: NoRun = False,
     as_json: options.AsJson = False,
+    report: ReportFile = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            "--results",
+            metavar="FOLDER",
+            help="Report the draws that --keep saved in this folder; run nothing.",
+            rich_help_panel=options.ADVANCED,
+        ),
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(
@@ -58,6 +79,12 @@ def validate(
     A scenario takes about half a minute. Ctrl-C interrupts; the same command resumes.
     Exit code 1: runs are missing.
     """
+    if results is not None:
+        saved = reports.read(results)
+        if not saved:
+            raise not_kept("a draw", results, (), f"sudo ccp validate --draw {draw} --keep {results}")
+        _report(saved, report, as_json, reports.compared())
+        return
     place = out / f"draw-{seed}"
     drawn = drawing.draw_scenarios(draw, seed, place / "traces", trace or ())
     known = [one.name for one in drawn]
@@ -70,10 +97,20 @@ def validate(
     heldout = Heldout.of(chosen, rows)
     if keep is not None:
         heldout.keep(keep / f"{place.name}.json")
-    if as_json:
-        typer.echo(heldout.to_json(), nl=False)
-    else:
-        console = Console()
-        heldout.print(console if console.is_terminal else Console(width=_PIPE_WIDTH))
+    _report({place.name: heldout}, report, as_json)
     if len(rows) != len(scenarios) * rounds * len(running.DATAPATHS):
         raise typer.Exit(1)
+
+
+def _report(
+    draws: Mapping[str, Heldout], report: Path | None, as_json: bool, parts: Sequence[Kept] = ()
+) -> None:
+    """Print draws, and write the report if its file is given."""
+    console = Console()
+    for draw in draws.values():
+        if as_json:
+            typer.echo(draw.to_json(), nl=False)
+        else:
+            draw.print(console if console.is_terminal else Console(width=_PIPE_WIDTH))
+    if report is not None:
+        typer.echo(write(reports.report_of(draws, parts), report), err=as_json)

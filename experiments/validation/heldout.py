@@ -188,7 +188,7 @@ class Heldout:
         """Return the simulator's errors, case -> column -> error, for cases with valid runs."""
         return {
             name: {one.column: one.error(simulator[one.column], kernel[one.column]) for one in QUANTITIES}
-            for name, kernel, simulator in self._medians()
+            for name, kernel, simulator in self.medians()
         }
 
     def kernels_own(self) -> dict[str, dict[str, float]]:
@@ -246,7 +246,7 @@ class Heldout:
         errors, description = self.errors(), {one.name: one for one in self.cases}
         runs = dict(iter(self._counting(KERNEL).groupby("case")))
         lines = []
-        for name, _, simulator in self._medians():
+        for name, _, simulator in self.medians():
             missed = [
                 f"{one.description} {' and '.join(one.value(value) for value in runs[name][one.column])} / "
                 f"{one.value(simulator[one.column])}{one.value_unit}"
@@ -263,7 +263,7 @@ class Heldout:
     def _counting(self, datapath: str) -> pd.DataFrame:
         return rules.judged(self.rows[self.rows["datapath"] == datapath])[0]
 
-    def _medians(self) -> Iterator[tuple[str, dict[str, float], dict[str, float]]]:
+    def medians(self) -> Iterator[tuple[str, dict[str, float], dict[str, float]]]:
         """Yield case, kernel's and simulator's medians, in the order of the cases."""
         columns = [one.column for one in QUANTITIES]
         sides = [

@@ -18,6 +18,7 @@ from experiments.papers.flex_cubic import paper as flex_cubic
 from experiments.plots import style
 from experiments.runs.recording import Recording
 from experiments.scenario import Scenario
+from tests.unit.experiments.html_page import Page
 from tests.unit.experiments.papers.fakes import fill
 
 SHORT = ("flex-cubic", "--quick", "--seconds", "1", "--repeats", "1", "--out", "there")
@@ -156,3 +157,18 @@ def test_without_privilege_the_first_run_says_so(kernel: Kernel) -> None:
     found = CliRunner().invoke(app, [*SHORT, "--part", "reroute"]).exception
     assert getattr(found, "slug", "") == "sweep.aborted"
     assert getattr(found, "fix", "") == "run it with sudo"
+
+
+def test_a_report_has_the_runs_that_were_done_with_their_figures(tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    done = CliRunner().invoke(app, [*SHORT, "--part", "reroute", "--report", str(file)])
+    assert done.output.splitlines()[-1] == str(file)
+    page = Page(file.read_text())
+    [command] = {
+        one["data-text"] for one in page.all("button", "copy") if "--keep" not in (one["data-text"] or "")
+    }
+    assert command is not None
+    assert command.endswith("--part reroute")
+    assert "--report" not in command
+    assert [of["alt"] for of in page.all("img")]
+    assert all((of["src"] or "").startswith("data:image/svg+xml") for of in page.all("img"))
