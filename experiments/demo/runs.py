@@ -57,7 +57,7 @@ RUNS: Final = (
     Run(CLEAN, "kernel/cubic", "kernel CUBIC"),
     Run(CLEAN, "cubic", "ccplane CUBIC"),
     Run(LOSSY, "kernel/cubic", "kernel CUBIC", LOSS_RATIO),
-    Run(LOSSY, "flex_cubic", "flex_cubic", LOSS_RATIO),
+    Run(LOSSY, "lt_cubic", "lt_cubic", LOSS_RATIO),
     Run(EDIT, str(MINE), "mine.py", LOSS_RATIO, edited=True),
 )
 
