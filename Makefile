@@ -51,9 +51,9 @@ help: ## list all targets
 # --- install and build -------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: ## install missing packages, Rust, and a virtual environment in .venv; build
+setup: ## install all that development and experiments need: packages (no service is started), Rust, .venv; build
 	@scripts/setup.sh
-	@$(MAKE) --no-print-directory .venv/.dev
+	@scripts/setup-development.sh
 
 .PHONY: setup-video
 setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` also needs: Chromium, ffmpeg, dash.js, video segments
@@ -63,16 +63,20 @@ setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` also needs: 
 setup-browser: .venv/.setup ## install what the browser test of the notebook panel also needs: Chromium, JupyterLab, Playwright
 	@scripts/setup-browser.sh
 
-SETUP_SCRIPTS := $(addprefix scripts/,setup.sh setup-linux.sh setup-macos.sh packages.sh kernel-part.sh build.sh install-extras.sh)
+SETUP_SCRIPTS := $(addprefix scripts/,setup.sh system.sh setup-linux.sh setup-macos.sh packages.sh kernel-part.sh build.sh install-extras.sh)
 
 .venv/.setup: pyproject.toml $(SETUP_SCRIPTS)
 	$(PHASE)
 	@scripts/setup.sh
 
 # For development, tests and training; not for `make demo`.
-.venv/.dev .venv/.train: .venv/.%: .venv/.setup
+.venv/.dev: .venv/.setup scripts/setup-development.sh
 	$(PHASE)
-	scripts/install-extras.sh $*
+	@scripts/setup-development.sh
+
+.venv/.train: .venv/.setup
+	$(PHASE)
+	scripts/install-extras.sh train
 	@touch $@
 
 .PHONY: build
@@ -102,7 +106,7 @@ test-wheel-kernels: build .venv/.dev ## install and use dist/*.whl on Debian's 6
 # --- run ---------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: build ## run the demo: five flows, a live edit, a picture; simulated without root
+demo: build ## run the demo: five flows, a live edit, a picture; simulated without root; first installs only what it needs
 	$(SUDO) $(BIN)/ccp demo
 
 # Folder for results, such as docs/results/bench for docs/benchmarks.md.
