@@ -25,7 +25,7 @@ from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult, interval, rounds_text, short, verdict_text
 from experiments.papers import claims
 from experiments.papers.kept import Kept
-from scripts import validation_tables
+from scripts import scoreboard, validation_tables
 from scripts.marks import filled
 from scripts.vm import compose, results, services
 
@@ -138,6 +138,7 @@ def of_machines(kept: Path, table: Callable[[Any], str]) -> Writer:
 
 
 WRITERS: Final[dict[Path, Writer]] = {
+    ROOT / "README.md": lambda text: filled(text, f"{BEGIN}\n", END, scoreboard.table()),
     DOCS / "benchmarks.md": lambda text: filled(text, f"{BEGIN}\n", END, benchmarks(kept_benchmarks())),
     DOCS / "validation.md": validation_tables.written,
     DOCS / "kernels.md": of_machines(results.KEPT, results.table),

@@ -38,7 +38,8 @@ NOT_TESTED: Final = "not tested"
 VERDICTS: Final = ("holds", "fails", "undecided", NOT_RUN, NOT_TESTED)
 """Verdicts, in the order in which they are counted."""
 
-_SIMULATED: Final = f"-{SIM}"
+SIMULATED: Final = f"-{SIM}"
+"""Suffix of the names of simulated parts."""
 _COLORS: Final = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 
@@ -169,13 +170,21 @@ def judge(paper: Paper, results: Mapping[str, Sequence[Check]]) -> list[Judged]:
     return [_judged(paper.name, claim, results) for claim in paper.claims]
 
 
-def _judged(paper: str, claim: Claim, results: Mapping[str, Sequence[Check]]) -> Judged:
+def sides(paper: str, claim: Claim, results: Mapping[str, Sequence[Check]]) -> list[Judged]:
+    """Return a claim with its checks from real sockets, and with those from the simulator.
+
+    Either is without checks if its part was not run, or if simulated runs are no evidence for the claim.
+    """
     found = []
-    for behind, where in (("", ""), (_SIMULATED, "simulated"))[: 1 + claim.simulable]:
-        known = {one.name: one for one in results.get(f"{claim.part}{behind}", ()) if one.known}
-        checks = [known[name] for name in claim.names if name in known]
-        if checks:
-            found.append(Judged(paper, claim, checks, where))
+    for behind, where in (("", ""), (SIMULATED, "simulated")):
+        kept_checks = results.get(f"{claim.part}{behind}", ()) if claim.simulable or not behind else ()
+        known = {one.name: one for one in kept_checks if one.known}
+        found.append(Judged(paper, claim, [known[name] for name in claim.names if name in known], where))
+    return found
+
+
+def _judged(paper: str, claim: Claim, results: Mapping[str, Sequence[Check]]) -> Judged:
+    found = [one for one in sides(paper, claim, results) if one.checks]
     decided = [one for one in found if one.verdict in {"holds", "fails"}]
     return next(iter([*decided, *found]), Judged(paper, claim))
 
