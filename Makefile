@@ -98,6 +98,13 @@ wheel: build .venv/.dev ## build a release in dist: a wheel for this architectur
 test-wheel: ## install dist/*.whl in a bare Debian 12 and run the demo there (needs root); ARCH=aarch64: emulated, simulator only
 	$(if $(ARCH),scripts/try-wheel-cross.sh $(ARCH),$(SUDO) scripts/try-wheel.sh)
 
+# README.md and the tutorials, or PAGES="docs/NAME.md ...".
+PAGES ?=
+
+.PHONY: test-pages
+test-pages: build .venv/.dev ## run the commands of README and tutorials in a bare Debian 12, after `make wheel` (root); PAGES=docs/live.md
+	$(SUDO) $(BIN)/python -m scripts.try_pages $(PAGES)
+
 .PHONY: test-wheel-kernels
 test-wheel-kernels: build .venv/.dev ## install and use dist/*.whl on Debian's 6.1, 6.12 and 7.x, in virtual machines (KEEP=--keep: docs/releases.md)
 	scripts/setup-vm.sh
