@@ -1,8 +1,8 @@
-"""`make test-pages`: run every `sh` block of README and of the tutorials in a bare Debian 12, with a wheel.
+"""`make test-pages`: run the `sh` and `console` blocks of README and tutorials in a bare Debian 12.
 
 A block is run as it would be pasted: by an interactive user with sudo, in a new shell, in the user's home
-directory. Blocks of a page follow each other on one machine; each page has its own. A comment in front of a
-block says what differs:
+directory, with the wheel next to it. Blocks of a page follow each other on one machine; each page has its
+own. In `console` blocks, commands follow a `$`. A comment in front of a block says what differs:
 
     <!-- not run: REASON -->     the block cannot run in such a root file system
     <!-- runs on -->             the block does not end by itself; it gets Ctrl-C at the end of its section
@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -98,8 +98,11 @@ def blocks(page: str) -> list[Block]:
         if match["heading"]:
             section = match["heading"]
             continue
-        block = Block(section, match["kind"], match["text"], match["mark"] or "")
-        if block.kind == "sh" or block.file:
+        kind, text = match["kind"], match["text"]
+        if kind == "console":
+            text = "".join(f"{line[2:]}\n" for line in text.splitlines() if line.startswith("$ "))
+        block = Block(section, kind, text, match["mark"] or "")
+        if kind in ("sh", "console") or block.file:
             found.append(block)
     return found
 
@@ -181,6 +184,11 @@ class Shell:
         return status
 
 
+def without_kernel(block: Block) -> Block:
+    """Return a block; if it runs `sudo ccp`, marked as not run."""
+    return replace(block, mark="not run: --no-kernel") if "sudo ccp" in block.text else block
+
+
 def run(root: Path, page: Sequence[Block]) -> list[Outcome]:
     """Run the blocks of a page one after the other."""
     outcomes: list[Outcome] = []
@@ -203,7 +211,7 @@ def run(root: Path, page: Sequence[Block]) -> list[Outcome]:
         if block.why_not:
             outcomes.append(Outcome(block))
             continue
-        print(f"\n$ {block.text}", flush=True)
+        print(f"\n{time.strftime('%H:%M:%S')} $ {block.text}", flush=True)
         shell = Shell(root, block)
         status = shell.wait(SETTLE_S if block.runs_on else TIMEOUT_S)
         if status is None and block.runs_on:
@@ -262,22 +270,24 @@ def main() -> int:
     """Run the pages; return 1 if a block fails."""
     parser = argparse.ArgumentParser(prog="python -m scripts.try_pages", description=__doc__)
     parser.add_argument("pages", nargs="*", default=PAGES, help="pages; default: README and the tutorials")
-    pages = parser.parse_args().pages
+    parser.add_argument("--no-kernel", action="store_true", help="leave out blocks that run `sudo ccp`")
+    asked = parser.parse_args()
     wheels = list((ROOT / "dist").glob(f"ccplane-*_{os.uname().machine}.whl"))
     if os.geteuid() != 0 or not wheels or not shutil.which("mmdebstrap"):
         sys.exit("this needs root, mmdebstrap (Debian's package), and a wheel in dist (`make wheel`)")
     if not os.environ.get(_OWN_MOUNTS):
         os.environ[_OWN_MOUNTS] = "yes"
-        again = [sys.executable, "-m", "scripts.try_pages", *pages]
+        again = [sys.executable, "-m", "scripts.try_pages", *sys.argv[1:]]
         os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", *again])
     failed = False
     with tempfile.TemporaryDirectory(prefix="ccplane-bare.", dir="/var/tmp") as folder:
         base = Path(folder) / "root"
         make_base(base)
         found = {}
-        for page in pages:
+        for page in asked.pages:
             with machine(base, wheels[0]) as root:
-                found[page] = run(root, blocks((ROOT / page).read_text()))
+                own = blocks((ROOT / page).read_text())
+                found[page] = run(root, [without_kernel(one) if asked.no_kernel else one for one in own])
     for page, outcomes in found.items():
         show(page, outcomes)
         failed |= not all(one.passed for one in outcomes)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.try_pages import PAGES, PATHS, Block, Outcome, blocks
+from scripts.try_pages import PAGES, PATHS, Block, Outcome, blocks, without_kernel
 
 ROOT = Path(__file__).parents[2]
 PAGE = """# Title
@@ -53,6 +53,16 @@ def test_blocks_have_their_section_and_what_the_comment_says() -> None:
     assert (file.file, file.text, file.section) == ("mine.py", "pass\n", "Get it")
     assert (clone.why_not, clone.section, clone.runs_on) == ("needs a clone", "On real sockets", False)
     assert agent.runs_on
+
+
+def test_commands_in_a_console_follow_a_dollar() -> None:
+    (block,) = blocks("```console\n$ ccp new mine\nwrote mine.py\n$ ccp check mine.py\nOK\n```\n")
+    assert block.text == "ccp new mine\nccp check mine.py\n"
+    assert without_kernel(block) == block
+
+
+def test_without_the_kernel_blocks_that_need_it_are_left_out() -> None:
+    assert without_kernel(Block("", "sh", "ccp check mine.py\nsudo ccp run mine.py\n")).why_not
 
 
 def test_only_blocks_that_run_on_may_be_ended_by_ctrl_c() -> None:
