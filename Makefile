@@ -136,6 +136,10 @@ facts: build ## copy the descriptions in intf.h (primitives, totals, reports, co
 commands: build ## docs/cli.md, ccp.1 and shell completion, from the commands of ccp
 	$(BIN)/python -m scripts.commands
 
+.PHONY: notebooks
+notebooks: build .venv/.dev ## execute the notebooks in the simulator, and store their outputs in them; after a change of their code
+	$(BIN)/python -m scripts.notebooks
+
 .PHONY: docs-tables
 docs-tables: build ## write the tables in the documents from docs/results
 	$(BIN)/python -m scripts.tables
@@ -295,7 +299,7 @@ fuzz: build ## fuzz every parser of data from the network or from other agents, 
 	scripts/fuzz.sh $(SECONDS) $(TARGET)
 
 .PHONY: test-notebooks
-test-notebooks: build .venv/.dev ## execute the notebooks, with short runs (needs root)
+test-notebooks: build .venv/.dev ## execute the notebooks, with short runs
 	$(PHASE)
 	$(SUDO) $(PYTEST) $(TOLD) tests/notebooks
 

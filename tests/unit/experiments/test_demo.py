@@ -5,6 +5,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,11 @@ def test_the_plot_has_no_other_format_than_figures_have(
     result = ccp_demo("--out", tmp_path / "demo.txt")
     assert isinstance(result.exception, MetricError)
     assert result.exception.slug == "plot.format"
+
+
+def test_an_edit_after_the_last_sample_leaves_one_goodput() -> None:
+    late = replace(transfers()[-1], saved_s=1e6)
+    assert late.goodput_by_version_bytes_per_s == (late.goodput_bytes_per_s,)
 
 
 def test_the_plot_shows_the_line_that_is_edited(ccp_demo: Callable[..., Result], tmp_path: Path) -> None:
