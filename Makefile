@@ -51,9 +51,9 @@ help: ## list all targets
 # --- install and build -------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: ## install missing packages, Rust, and a virtual environment in .venv; build
+setup: ## install all that development and experiments need: packages (no service is started), Rust, .venv; build
 	@scripts/setup.sh
-	@$(MAKE) --no-print-directory .venv/.dev
+	@scripts/setup-development.sh
 
 .PHONY: setup-video
 setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` also needs: Chromium, ffmpeg, dash.js, video segments
@@ -63,16 +63,20 @@ setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` also needs: 
 setup-browser: .venv/.setup ## install what the browser test of the notebook panel also needs: Chromium, JupyterLab, Playwright
 	@scripts/setup-browser.sh
 
-SETUP_SCRIPTS := $(addprefix scripts/,setup.sh setup-linux.sh setup-macos.sh packages.sh kernel-part.sh build.sh install-extras.sh)
+SETUP_SCRIPTS := $(addprefix scripts/,setup.sh system.sh setup-linux.sh setup-macos.sh packages.sh kernel-part.sh build.sh install-extras.sh)
 
 .venv/.setup: pyproject.toml $(SETUP_SCRIPTS)
 	$(PHASE)
 	@scripts/setup.sh
 
 # For development, tests and training; not for `make demo`.
-.venv/.dev .venv/.train: .venv/.%: .venv/.setup
+.venv/.dev: .venv/.setup scripts/setup-development.sh
 	$(PHASE)
-	scripts/install-extras.sh $*
+	@scripts/setup-development.sh
+
+.venv/.train: .venv/.setup
+	$(PHASE)
+	scripts/install-extras.sh train
 	@touch $@
 
 .PHONY: build
@@ -94,6 +98,13 @@ wheel: build .venv/.dev ## build a release in dist: a wheel for this architectur
 test-wheel: ## install dist/*.whl in a bare Debian 12 and run the demo there (needs root); ARCH=aarch64: emulated, simulator only
 	$(if $(ARCH),scripts/try-wheel-cross.sh $(ARCH),$(SUDO) scripts/try-wheel.sh)
 
+# README.md and the tutorials, or PAGES="docs/NAME.md ...".
+PAGES ?=
+
+.PHONY: test-pages
+test-pages: build .venv/.dev ## run the commands of README and tutorials in a bare Debian 12, after `make wheel` (root); PAGES=docs/live.md
+	$(SUDO) $(BIN)/python -m scripts.try_pages $(PAGES)
+
 .PHONY: test-wheel-kernels
 test-wheel-kernels: build .venv/.dev ## install and use dist/*.whl on Debian's 6.1, 6.12 and 7.x, in virtual machines (KEEP=--keep: docs/results)
 	scripts/setup-vm.sh
@@ -102,7 +113,7 @@ test-wheel-kernels: build .venv/.dev ## install and use dist/*.whl on Debian's 6
 # --- run ---------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: build ## run the demo: five flows, a live edit, a picture; simulated without root
+demo: build ## run the demo: five flows, a live edit, a picture; simulated without root; first installs only what it needs
 	$(SUDO) $(BIN)/ccp demo
 
 # Folder for results, such as docs/results/bench for docs/benchmarks.md.
@@ -124,6 +135,10 @@ facts: build ## copy the descriptions in intf.h (primitives, totals, reports, co
 .PHONY: commands
 commands: build ## docs/cli.md, ccp.1, shell completion and the cards of algorithms, from the code
 	$(BIN)/python -m scripts.commands
+
+.PHONY: notebooks
+notebooks: build .venv/.dev ## execute the notebooks in the simulator, and store their outputs in them; after a change of their code
+	$(BIN)/python -m scripts.notebooks
 
 .PHONY: docs-tables
 docs-tables: build ## write the tables in the documents from docs/results
@@ -284,7 +299,7 @@ fuzz: build ## fuzz every parser of data from the network or from other agents, 
 	scripts/fuzz.sh $(SECONDS) $(TARGET)
 
 .PHONY: test-notebooks
-test-notebooks: build .venv/.dev ## execute the notebooks, with short runs (needs root)
+test-notebooks: build .venv/.dev ## execute the notebooks, with short runs
 	$(PHASE)
 	$(SUDO) $(PYTEST) $(TOLD) tests/notebooks
 

@@ -17,6 +17,7 @@ from rich.table import Table
 from ccplane.base import options
 from ccplane.base.errors import CcpError
 from experiments.errors import ResultError, ScenarioError
+from experiments.examples_command import examples
 from experiments.run_options import Datapath, Jobs, On
 
 if TYPE_CHECKING:
@@ -190,6 +191,9 @@ def plot(
         return
     for one in files:
         typer.echo(str(one))
+
+
+app.command(epilog=options.examples("ccp experiment examples", "ccp experiment examples trial"))(examples)
 
 
 # --- scenarios ---------------------------------------------------------------------------------------------

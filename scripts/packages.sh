@@ -32,7 +32,7 @@ apt_install() {
 	has apt-get || die "missing: $*" "this system has no apt-get" \
 		"install these packages (Debian's names), then start again"
 	apt_update
-	say "apt-get install $*"
+	say "apt-get install $* (starts no service)"
 	as_root sh -ec "$APT_INSTALL" sh "$@"
 }
 

@@ -33,15 +33,13 @@ for_kernel_part() {
 	need libelf-dev pkg-config --exists libelf
 	need zlib1g-dev pkg-config --exists zlib
 }
-for_tests() {
-	wants_kernel_part || return 0
-	need prometheus has promtool
-	need libbpf-dev test -e /usr/include/bpf/bpf_helpers.h
+for_demo() { # traffic over real sockets
+	! wants_kernel_part || need iperf3 has iperf3
 }
-for_networks() {
+for_development() {
+	wants_kernel_part || return 0
 	need iproute2 has_for_root ip
 	need nftables has_for_root nft
-	need iperf3 has iperf3
 	need nginx-light has_for_root nginx
 	need curl has curl
 	need mosquitto has_for_root mosquitto
@@ -49,6 +47,8 @@ for_networks() {
 	need openssl has openssl
 	need tshark has tshark
 	need procps has ps
+	need prometheus has promtool
+	need libbpf-dev test -e /usr/include/bpf/bpf_helpers.h
 }
 lacks() { # lacks LIST...: whether a package of these lists is missing; sets `missing`
 	missing=()
@@ -58,26 +58,45 @@ lacks() { # lacks LIST...: whether a package of these lists is missing; sets `mi
 	done
 	[ ${#missing[@]} -gt 0 ] && missing=($(printf '%s\n' "${missing[@]}" | sort -u))
 }
+can_install() { has apt-get && can_be_root; }
+why_not_installed() {
+	if has apt-get; then
+		echo "not root, and sudo is missing or asks for a password"
+	else
+		echo "this system has no apt-get (these are Debian's package names)"
+	fi
+}
 
+packages_to_install() {
+	if lacks for_any_build for_kernel_part for_demo && can_install; then
+		echo "packages, as root: ${missing[*]}; none of them starts a service"
+	fi
+}
 install_packages() {
-	lacks for_any_build for_kernel_part for_networks for_tests || return 0
-	if has apt-get && can_be_root; then
+	lacks for_any_build for_kernel_part for_demo || return 0
+	if can_install; then
 		apt_install "${missing[@]}"
 		return
 	fi
 	# Only packages for any build are required; others are reported.
-	local why="not root, and sudo is missing or asks for a password"
-	has apt-get || why="this system has no apt-get (these are Debian's package names)"
 	if lacks for_any_build; then
-		die "missing: ${missing[*]}" "$why" "install these packages as root, then start again"
+		die "missing: ${missing[*]}" "$(why_not_installed)" "install these packages as root, then start again"
 	fi
 	if lacks for_kernel_part; then
 		say "building without the kernel part; missing: ${missing[*]}"
 	fi
-	if lacks for_networks; then
-		say "experiments on real sockets will not work; missing: ${missing[*]}"
+	if lacks for_demo; then
+		say "the demonstration will run in the simulator; missing: ${missing[*]}"
 	fi
-	say "to change this, install these packages as root and start again ($why)"
+	say "to change this, install these packages as root and start again ($(why_not_installed))"
+}
+install_development_packages() {
+	lacks for_development || return 0
+	if can_install; then
+		apt_install "${missing[@]}"
+	else
+		say "some tests and experiments will not work; missing: ${missing[*]} ($(why_not_installed))"
+	fi
 }
 
 # --- Python and Rust ---------------------------------------------------------------------------------------------
@@ -109,11 +128,23 @@ install_rust() {
 		return
 	fi
 	# Debian also has a newer Rust, for browsers.
-	for kind in "rustc cargo rust-clippy rustfmt" "rustc-web cargo-web rust-web-clippy rustfmt-web"; do
+	for kind in "rustc cargo" "rustc-web cargo-web"; do
 		version=$(candidate "${kind%% *}")
 		if [ -n "$version" ] && at_least "$version" "$MIN_RUST"; then
 			apt_install $kind
 			return
 		fi
 	done
+}
+install_rust_tools() {
+	if cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1; then
+		return
+	fi
+	if has rustup; then
+		rustup component add clippy rustfmt >/dev/null 2>&1
+	elif LC_ALL=C dpkg-query --status cargo-web >/dev/null 2>&1; then
+		apt_install rust-web-clippy rustfmt-web
+	else
+		apt_install rust-clippy rustfmt
+	fi
 }

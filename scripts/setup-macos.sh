@@ -6,6 +6,7 @@ brew_install() {
 	brew install --quiet "$@"
 }
 
+packages_to_install() { :; }
 install_packages() {
 	# The command line tools include cc, make, and libclang for Rust's bindings.
 	xcode-select --print-path >/dev/null 2>&1 || die "missing: the command line tools" \
@@ -22,4 +23,9 @@ install_rust() {
 		return
 	fi
 	brew_install rust
+}
+
+install_development_packages() { :; }
+install_rust_tools() { # Homebrew's Rust has them
+	! has rustup || rustup component add clippy rustfmt >/dev/null 2>&1
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the build needs (packages of Debian, Ubuntu or Homebrew, Rust, a virtual environment), then builds and
-# installs ccplane into .venv, editable. Can be repeated; installed programs are left alone. Without root it installs what it
-# can, and reports the rest.
+# Installs what building ccplane and `ccp demo` need (packages of Debian, Ubuntu or Homebrew, Rust, a virtual environment), then
+# builds and installs ccplane into .venv, editable. Says what is missing before it installs anything. Can be repeated; installed
+# programs are left alone. Without root it installs what it can, and reports the rest. What tests and experiments also need:
+# setup-development.sh.
 #
 # Also for the Bash of macOS, version 3.2.
 set -euo pipefail
@@ -22,21 +23,6 @@ python_names() {
 		echo "python3.$minor"
 	done
 }
-install_stable_rust() {
-	say "rustup: stable Rust"
-	rustup toolchain install stable --profile minimal --component clippy --component rustfmt >/dev/null
-	rustup default stable >/dev/null
-}
-case $(uname -s) in
-Linux) . scripts/setup-linux.sh ;;
-Darwin) . scripts/setup-macos.sh ;;
-*) die "cannot set up ccplane on $(uname -s)" "only Linux and macOS are supported" "use one of them, or a virtual machine" ;;
-esac
-
-install_packages
-
-# --- Python ------------------------------------------------------------------------------------------------------
-
 is_new_python() {
 	"$1" -c "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, $OLDEST_PYTHON))" 2>/dev/null
 }
@@ -49,7 +35,30 @@ find_python() {
 		fi
 	done
 }
+has_rust() {
+	has cargo && has rustc && at_least "$(rustc --version | awk '{print $2}')" "$MIN_RUST"
+}
+install_stable_rust() {
+	say "rustup: stable Rust"
+	rustup toolchain install stable --profile minimal >/dev/null
+	rustup default stable >/dev/null
+}
+has_venv() {
+	"$VENV/bin/python" -c 'import pip' 2>/dev/null
+}
+. scripts/system.sh
+export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
 
+# --- what will happen --------------------------------------------------------------------------------------------
+
+say "this will install:"
+packages_to_install | sed 's/^/  /'
+[ -n "$(find_python)" ] || echo "  Python 3.$OLDEST_PYTHON or newer, as a package"
+has_rust 2>/dev/null || echo "  Rust $MIN_RUST or newer: by rustup if it is there, else as a package"
+has_venv || echo "  a virtual environment in .venv"
+echo "  Python packages, and ccplane, in .venv; the first build takes about four minutes"
+
+install_packages
 python=$(find_python)
 if [ -z "$python" ]; then
 	install_python
@@ -58,24 +67,16 @@ if [ -z "$python" ]; then
 		"this system's packages do not have it, or this is not root" \
 		"install it, and start again with PYTHON=/its/path make setup"
 fi
-
-# --- Rust --------------------------------------------------------------------------------------------------------
-
-export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
-has_rust() {
-	has cargo && has rustc && at_least "$(rustc --version | awk '{print $2}')" "$MIN_RUST" &&
-		cargo clippy --version && cargo fmt --version
-}
-if ! has_rust >/dev/null 2>&1; then
+if ! has_rust 2>/dev/null; then
 	install_rust
-	has_rust >/dev/null 2>&1 || die "cannot find Rust $MIN_RUST or newer with clippy and rustfmt" \
+	has_rust 2>/dev/null || die "cannot find Rust $MIN_RUST or newer" \
 		"this system's packages do not have it, or this is not root" \
 		"install rustup as the Rust project describes (without root), then start again"
 fi
 
 # --- virtual environment -----------------------------------------------------------------------------------------
 
-if ! "$VENV/bin/python" -c 'import pip' 2>/dev/null; then
+if ! has_venv; then
 	say "virtual environment .venv with $($python --version)"
 	"$python" -m venv --clear "$VENV"
 fi

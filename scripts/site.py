@@ -20,6 +20,7 @@ import yaml
 from nbconvert import MarkdownExporter
 
 from ccplane.base.site import address_in
+from scripts import reports
 
 ROOT: Final = Path(__file__).parents[1]
 STAGE: Final = ROOT / "out/docs"
@@ -29,7 +30,7 @@ NOTEBOOKS: Final = ROOT / "experiments/notebooks"
 
 EXTRAS: Final = {
     "playground": ("Playground", "`make playground` builds it"),
-    "reports": ("Reports", "`ccp paper NAME --report out/reports/NAME.html` writes one"),
+    "reports": ("Reports", "made here"),
 }
 """Folder of `out`, and of the site -> its title, and where it comes from."""
 
@@ -95,6 +96,7 @@ def main() -> int:
     shutil.rmtree(STAGE, ignore_errors=True)
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.copytree(ROOT / "docs", STAGE)
+    reports.written(ROOT / "out/reports")
     present = [name for name in EXTRAS if (ROOT / "out" / name).is_dir()]
     first = STAGE / "README.md"
     first.write_text(start_page(first.read_text(), present))

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from scripts import scoreboard
 from scripts.figures import pages
 from scripts.marks import filled
 from scripts.vm import results
@@ -38,6 +39,7 @@ def of_machines(kept: Path, table: Callable[[Any], str]) -> Writer:
 
 
 WRITERS: Final[dict[Path, Writer]] = {
+    ROOT / "README.md": lambda text: filled(text, f"{BEGIN}\n", END, scoreboard.table()),
     DOCS / "kernels.md": of_machines(results.KEPT, results.table),
     **{page: lambda text, page=page: pages.written(page, text) for page in pages.all_pages()},
 }

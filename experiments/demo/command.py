@@ -128,7 +128,7 @@ def show(transfers: Sequence[Transfer], seconds: int, where: Where) -> None:
         f"{seconds} s each; {where.name}",
         caption="Goodput is acknowledged payload; "
         f"the payload limit is {PAYLOAD_SHARE * RATE_BYTES_PER_S / 125e3:.1f} Mbit/s.\n"
-        "CUBIC treats every lost packet as congestion. flex_cubic checks for a queue\n"
+        "CUBIC treats every lost packet as congestion. lt_cubic checks for a queue\n"
         f"first; so does mine.py once it is edited, {seconds / 2:g} s after its flow started.",
         caption_justify="left",
     )

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import difflib
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import pandas as pd
+from matplotlib.axes import Axes
 
 from ccplane.base.errors import CcpError
 from experiments import plots
-from experiments.demo.runs import ACTS, PAYLOAD_SHARE, RATE_BYTES_PER_S, Transfer
+from experiments.demo.runs import ACTS, EDIT, EDITED, MINE, PAYLOAD_SHARE, RATE_BYTES_PER_S, Transfer
 from experiments.demo.where import Where
+
+MAX_INTERVAL_S: Final = 1.0
+"""Maximum interval of goodput [s]. In shorter ones, goodput exceeds the payload limit after a retransmission:
+TCP then acknowledges in one step what arrived during a round trip or two."""
+REMOVED: Final = "#B3261E"
+ADDED: Final = "#1B6E33"
+COLUMNS: Final = 30
+"""Width of the edit in its panel [characters]."""
+
+
+def edit() -> list[str]:
+    """Return the changed lines of `mine.py`, as in a diff: with `-` and `+` in front, without indentation."""
+    lines = difflib.ndiff(MINE.read_text().splitlines()[1:], EDITED.read_text().splitlines()[1:])
+    return [f"{line[0]} {line[2:].strip()}" for line in lines if line[0] in "+-"]
 
 
 def draw(transfers: Sequence[Transfer], output: Path, where: Where) -> None:
@@ -20,6 +38,7 @@ def draw(transfers: Sequence[Transfer], output: Path, where: Where) -> None:
         CcpError: `demo.cannot_write`.
         MetricError: `plot.format`.
     """
+    interval_s = min(MAX_INTERVAL_S, max(one.samples["t_s"].max() for one in transfers) / 4)
     columns = {
         act: pd.concat([one.samples.assign(flow=one.run.label) for one in transfers if one.run.act == act])
         for act in ACTS
@@ -29,14 +48,35 @@ def draw(transfers: Sequence[Transfer], output: Path, where: Where) -> None:
         columns,
         pd.DataFrame({"flow": algorithms.keys(), "algorithm": algorithms.values()}),
         limits={"goodput_bytes_per_s": PAYLOAD_SHARE * RATE_BYTES_PER_S},
-        goodput_interval_s=0.5,
+        goodput_interval_s=interval_s,
         marks={
             one.run.act: (one.saved_s, "mine.py is saved") for one in transfers if one.saved_s is not None
         },
         title="One flow over 100 Mbit/s and 50 ms",
-        note=f"drop-tail buffer of 1 BDP; one run each, in sequence, seed 1; {where.name}",
+        note=f"drop-tail buffer of 1 BDP; goodput in intervals of {interval_s:.2g} s; "
+        f"one run each, in sequence, seed 1; {where.name}",
     )
+    _write_edit(figure.axes[ACTS.index(EDIT)])
     save(figure, output)
+
+
+def _write_edit(axes: Axes) -> None:
+    """Write the edit into the top of a panel."""
+    at = 0.97
+    for line in edit():
+        rows = textwrap.wrap(line, COLUMNS, subsequent_indent="    ")
+        axes.text(
+            0.02,
+            at,
+            "\n".join(rows),
+            transform=axes.transAxes,
+            va="top",
+            family="monospace",
+            fontsize=7.5,
+            color=REMOVED if line.startswith("-") else ADDED,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
+        at -= 0.085 * len(rows)
 
 
 def save(figure: plots.Plot, output: Path) -> None:

@@ -57,7 +57,7 @@ RUNS: Final = (
     Run(CLEAN, "kernel/cubic", "kernel CUBIC"),
     Run(CLEAN, "cubic", "ccplane CUBIC"),
     Run(LOSSY, "kernel/cubic", "kernel CUBIC", LOSS_RATIO),
-    Run(LOSSY, "flex_cubic", "flex_cubic", LOSS_RATIO),
+    Run(LOSSY, "lt_cubic", "lt_cubic", LOSS_RATIO),
     Run(EDIT, str(MINE), "mine.py", LOSS_RATIO, edited=True),
 )
 
@@ -86,11 +86,12 @@ class Transfer:
 
     @property
     def goodput_by_version_bytes_per_s(self) -> tuple[float, ...]:
-        """Goodput before and after the edit; of the whole run if there is no edit [bytes/s]."""
-        if self.saved_s is None:
+        """Goodput before and after the edit; of the whole run if there are no samples of both [bytes/s]."""
+        edit_s = self.samples["t_s"].max() if self.saved_s is None else self.saved_s
+        before = self.samples[self.samples["t_s"] <= edit_s]
+        after = self.samples[self.samples["t_s"] > edit_s]
+        if before.empty or after.empty:
             return (self.goodput_bytes_per_s,)
-        before = self.samples[self.samples["t_s"] <= self.saved_s]
-        after = self.samples[self.samples["t_s"] > self.saved_s]
         acked, t_s = before["bytes_acked"].iloc[-1], before["t_s"].iloc[-1]
         return (
             float(acked / t_s),

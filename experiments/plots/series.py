@@ -21,6 +21,8 @@ _CONDITION_IN: Final = 3.7
 """Width of a column of panels [inches]."""
 MAX_LINKS: Final = 3
 """Maximum number of queues in a figure; the longest are drawn."""
+_LABEL_STEP: Final = 0.1
+"""Minimum distance between labels at the ends of lines, as a share of the panel's height."""
 _NEUTRAL: Final = ("#262626", "#8A8A8A", "#B5B5B5")
 
 
@@ -91,8 +93,8 @@ def side_by_side(
     """Draw flows over time under several conditions, with a column of panels for each condition.
 
     Args:
-        columns: Name of the condition -> its flow_samples, with columns as in `time_series`. Each has its own
-            legend.
+        columns: Name of the condition -> its flow_samples, with columns as in `time_series`. Lines of its top
+            panel are labelled at their ends.
         flows: Columns `flow` and `algorithm`, for the flows of all conditions.
         panels: Columns of the samples, from top to bottom; the panels of a row share one scale.
         limits: Column -> maximum possible value, drawn as a line, in the unit of the column.
@@ -118,14 +120,14 @@ def side_by_side(
                     _draw_limit(axes, float(quantity(column).of(limits[column])), quantity(column).unit)
             grid[-1, i].set_xlim(0, _end_s(samples))
             grid[-1, i].set_xlabel("time since the start of the run [s]")
-            own = [line for flow, line in lines.items() if flow in set(samples["flow"])]
-            grid[0, i].legend(handles=own, loc="lower left", bbox_to_anchor=(0, 1.02), ncols=len(own))
-            grid[0, i].set_title(name, color=style.INK, fontweight="bold", pad=22)
+            grid[0, i].set_title(name, color=style.INK, fontweight="bold")
             if marks and name in marks:
                 _mark_moment(list(grid[:, i]), *marks[name])
         for axes, column in zip(grid[:, 0], panels, strict=True):
             axes.set_ylabel(quantity(column).short_axis)
             axes.set_ylim(0, 1.12 * max(axes.get_ylim()[1], 1e-9))
+        for axes, samples in zip(grid[0], columns.values(), strict=True):
+            _label_ends(axes, samples, panels[0], lines)
         plot.align_ylabels()
         style.head(plot, title, note)
     return plot
@@ -144,6 +146,28 @@ def _draw(
             own = goodput_over_time(own, goodput_interval_s or _interval_s(flow_samples))
         values = quantity(column).of(own[column])
         axes.plot(own["t_s"], values, color=line.get_color(), linestyle=line.get_linestyle())
+
+
+def _label_ends(axes: Axes, flow_samples: pd.DataFrame, column: str, lines: Mapping[str, Line2D]) -> None:
+    """Write the label of each flow next to the end of its line, at least a line of text apart."""
+    ends = {}
+    for flow in lines:
+        own = flow_samples[flow_samples["flow"] == flow].sort_values("t_s")[column].dropna()
+        if len(own):
+            ends[flow] = float(quantity(column).of(own)[-1]) / axes.get_ylim()[1]
+    at = -_LABEL_STEP
+    for flow in sorted(ends, key=lambda flow: ends[flow]):
+        at = max(ends[flow], at + _LABEL_STEP)
+        axes.annotate(
+            str(lines[flow].get_label()),
+            (1, at),
+            (4, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+            color=lines[flow].get_color(),
+        )
 
 
 def _mark_moment(column: Sequence[Axes], t_s: float, what: str) -> None:
@@ -173,7 +197,6 @@ def _draw_limit(axes: Axes, limit: float, unit: str) -> None:
         va="bottom",
         fontsize=7,
         color=style.FAINT,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
     )
 
 

@@ -66,7 +66,7 @@ def test_figures_and_plot(tmp_path: FilePath) -> None:
     )
     for (rate,) in clean.values():
         assert 0.3 <= rate / (PAYLOAD_SHARE * RATE_BYTES_PER_S) <= 1.01  # slow start is in it
-    assert lossy["kernel CUBIC"][0] < lossy["flex_cubic"][0] / 2
+    assert lossy["kernel CUBIC"][0] < lossy["lt_cubic"][0] / 2
     before, after = edit["mine.py"]
     assert 1.5 * before < after
     head = plot.read_bytes()[:24]

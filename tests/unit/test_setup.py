@@ -49,9 +49,11 @@ def run(machine: Path, *command: str, **variables: str) -> subprocess.CompletedP
     )
 
 
-def packages(machine: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def packages(
+    machine: Path, step: str = "install_packages", **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Look for packages, and say what is missing."""
-    script = "set -euo pipefail; . scripts/packages.sh; . scripts/setup-linux.sh; install_packages; echo done"
+    script = f"set -euo pipefail; . scripts/packages.sh; . scripts/system.sh; {step}; echo done"
     return run(machine, "bash", "-c", script, **variables)
 
 
@@ -84,15 +86,15 @@ def test_the_kernel_part_is_left_out_elsewhere_and_when_it_is_not_wanted(machine
     assert features(machine) == "--no-default-features"
 
 
-def test_without_root_it_goes_on_when_only_the_kernels_part_and_networks_are_missing(machine: Path) -> None:
+def test_without_root_it_continues_when_only_the_kernel_part_and_traffic_are_missing(machine: Path) -> None:
     give(machine, ANY_BUILD | USER)
     done = packages(machine)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("done\n")
-    kernel_part, networks = (line for line in done.stdout.splitlines() if "missing: " in line)
+    kernel_part, demo = (line for line in done.stdout.splitlines() if "missing: " in line)
     assert "without the kernel part" in kernel_part
     assert kernel_part.partition("missing: ")[2].startswith("clang libelf-dev llvm pkg-config zlib1g-dev")
-    assert "experiments on real sockets will not work" in networks
+    assert demo.endswith("the demonstration will run in the simulator; missing: iperf3\x1b[0m")
     assert "not root" in done.stdout
 
 
@@ -104,21 +106,37 @@ def test_without_root_it_ends_when_nothing_can_be_built(machine: Path) -> None:
     assert "not root" in done.stderr
 
 
-def test_root_gets_each_missing_package_once_and_no_service(machine: Path, tmp_path: Path) -> None:
+APT_GET = 'if [ "$1" = install ]; then "$POLICY_RC_D"; echo "policy $?" >&2; fi; echo "$@" >&2'
+ADMIN = {**USER, "id": "echo 0", "env": 'shift; exec "$@"', "apt-get": APT_GET, "systemctl": ""}
+SERVICES = {"mosquitto", "nginx-light", "prometheus"}
+
+
+@pytest.mark.parametrize("step", ["install_packages", "install_development_packages"])
+def test_root_gets_each_missing_package_once_and_no_service(machine: Path, tmp_path: Path, step: str) -> None:
     policy = tmp_path / "policy-rc.d"
-    apt_get = 'if [ "$1" = install ]; then "$POLICY_RC_D"; echo "policy $?" >&2; fi; echo "$@" >&2'
-    give(
-        machine,
-        {**USER, "id": "echo 0", "env": 'shift; exec "$@"', "apt-get": apt_get, "systemctl": ""},
-    )
-    done = packages(machine, POLICY_RC_D=str(policy))
+    give(machine, ADMIN)
+    done = packages(machine, step, POLICY_RC_D=str(policy))
     assert done.returncode == 0, done.stderr
     installed = done.stderr.splitlines()[-1].split()
     assert installed[:4] == ["install", "-q", "-y", "--no-install-recommends"]
-    assert installed.count("build-essential") == 1
-    assert {"clang", "libelf-dev", "zlib1g-dev"} <= set(installed)
+    assert len(installed) == len(set(installed))
+    if step == "install_packages":
+        assert {"build-essential", "clang", "iperf3", "libelf-dev", "zlib1g-dev"} <= set(installed)
+        assert not SERVICES & set(installed), "the demonstration needs no packages with services"
+    else:
+        assert SERVICES & set(installed)  # those in sbin may be here
     assert "policy 101" in done.stderr, "services may start"
+    assert "starts no service" in done.stdout
     assert not policy.exists()
+
+
+def test_all_packages_are_named_before_one_is_installed(machine: Path, tmp_path: Path) -> None:
+    give(machine, ADMIN)
+    said = packages(machine, "packages_to_install")
+    assert said.stderr == "", "nothing is installed yet"
+    named = said.stdout.partition("as root: ")[2].partition(";")[0].split()
+    done = packages(machine, POLICY_RC_D=str(tmp_path / "policy-rc.d"))
+    assert named == done.stderr.splitlines()[-1].split()[4:]
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "scripts").glob("*.sh")), ids=lambda path: path.name)

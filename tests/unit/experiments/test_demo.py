@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from ccplane.base.errors import CcpError, LoadError, VerifierError
 from ccplane.datapath import ebpf
 from experiments.demo import command, where
 from experiments.demo.command import app
-from experiments.demo.runs import LOSS_RATIO, RTT_US, RUNS, Transfer, scenario
+from experiments.demo.picture import edit
+from experiments.demo.runs import EDITED, LOSS_RATIO, MINE, RTT_US, RUNS, Transfer, scenario
 from experiments.demo.where import Where, choose
 from experiments.metrics import MetricError
 from experiments.netlab import LabError
@@ -53,7 +56,7 @@ def test_the_table_has_every_figure_with_its_unit(ccp_demo: Callable[..., Result
         ["0.0%", "kernel CUBIC", "95.2", "0.50", "51.0", "60.0"],
         ["0.0%", "ccplane CUBIC", "87.2", "1.50", "52.0", "60.0"],
         ["0.5%", "kernel CUBIC", "79.2", "2.50", "53.0", "60.0"],
-        ["0.5%", "flex_cubic", "71.2", "3.50", "54.0", "60.0"],
+        ["0.5%", "lt_cubic", "71.2", "3.50", "54.0", "60.0"],
         ["0.5%", "mine.py", "8.0, then 8.0", "4.50", "55.0", "60.0"],
     ]
     for heading in ("goodput", "Mbit/s", "retransmitted", "%", "median RTT", "p95 RTT", "ms"):
@@ -105,6 +108,21 @@ def test_the_plot_has_no_other_format_than_figures_have(
     result = ccp_demo("--out", tmp_path / "demo.txt")
     assert isinstance(result.exception, MetricError)
     assert result.exception.slug == "plot.format"
+
+
+def test_an_edit_after_the_last_sample_leaves_one_goodput() -> None:
+    late = replace(transfers()[-1], saved_s=1e6)
+    assert late.goodput_by_version_bytes_per_s == (late.goodput_bytes_per_s,)
+
+
+def test_the_plot_shows_the_line_that_is_edited(ccp_demo: Callable[..., Result], tmp_path: Path) -> None:
+    old, new = edit()
+    assert (old[0], new[0]) == ("-", "+")
+    assert MINE.read_text().count(old[2:]) == EDITED.read_text().count(new[2:]) == 1
+    ccp_demo("--out", tmp_path / "demo.svg")
+    shown = html.unescape((tmp_path / "demo.svg").read_text())  # each text is a comment
+    for line in (old, new):
+        assert " ".join(line.split()[1:4]) in shown
 
 
 MISSING = ebpf.Capability("btf", ok=False, required=True, detail="no /sys/kernel/btf", fix="another kernel")

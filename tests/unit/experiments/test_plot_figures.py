@@ -146,8 +146,15 @@ def test_conditions_stand_side_by_side_with_the_same_panels_and_limits() -> None
     assert goodput.get_ylabel().replace("\n", " ") == "goodput [Mbit/s]"
     assert goodput.get_xlabel() == lossy_goodput.get_xlabel() == "time since the start of the run [s]"
     assert {"what", "seed 1", "then", "payload limit 10.0 Mbit/s"} <= texts(figure)
-    assert legend_of(figure) == ["kernel CUBIC", "ccplane CUBIC"]
     assert [len(axes.lines) for axes in (window, lossy_window)] == [2, 3]
+    for axes in (window, lossy_window):
+        labels = {text.get_text(): text for text in axes.texts if " CUBIC" in text.get_text()}
+        assert list(labels) == ["kernel CUBIC", "ccplane CUBIC"]
+        lower, upper = sorted(text.xy[1] for text in labels.values())
+        assert upper - lower == pytest.approx(0.1), "labels of lines that end at the same place overlap"
+        for line, text in zip(axes.lines, labels.values(), strict=False):
+            assert text.get_color() == line.get_color()
+            assert text.xy[0] == 1
     np.testing.assert_allclose(lossy_goodput.lines[1].get_ydata(), 8, rtol=1e-5)
 
 

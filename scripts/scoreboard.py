@@ -1,0 +1,63 @@
+"""Verdicts about published claims, counted by paper: the table in README.md.
+
+Claims are judged twice: by kept runs on real sockets, and by kept runs in the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from experiments.papers import claims
+
+TITLES: Final = {
+    "flex-cubic": "Flex-Cubic",
+    "int-adaptive": "INT-driven CUBIC",
+    "hyvar": "Hyvar",
+    "r-hybrid": "R-Hybrid",
+    "r-tcp": "R-TCP",
+    "published": "figures of kernel CUBIC and BBR",
+}
+"""Paper -> its name in the table."""
+COUNTED: Final = ("holds", "fails", "undecided")
+
+
+def counts(name: str, folder: Path = claims.KEPT) -> tuple[int, list[int], list[int], int]:
+    """Return how many claims a paper has, how many hold, fail and are undecided, and how many have no run.
+
+    Args:
+        name: The paper.
+        folder: Folder with the kept results.
+
+    Returns:
+        All claims; `COUNTED` by real sockets; `COUNTED` by simulation; those with runs of neither kind.
+    """
+    paper, kept = claims.paper_of(name), claims.kept(name, folder)
+    pairs = [claims.sides(name, claim, kept) for claim in paper.claims]
+    by_place: list[list[int]] = []
+    for place in range(2):
+        found = claims.counted(pair[place] for pair in pairs)
+        by_place.append([found[verdict] for verdict in COUNTED])
+    without = sum(not any(one.checks for one in pair) for pair in pairs)
+    return len(pairs), by_place[0], by_place[1], without
+
+
+def table(folder: Path = claims.KEPT) -> str:
+    """Return the table as Markdown."""
+    lines = [
+        "| claims of | all | sockets: hold, fail, open | simulated: hold, fail, open | no run |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    total: list[Sequence[int]] = []
+    for name, title in TITLES.items():
+        n, sockets, simulated, without = counts(name, folder)
+        total.append([n, *sockets, *simulated, without])
+        lines.append(_row(f"[{title}](docs/papers/{name}.md)", total[-1]))
+    return "\n".join([*lines, _row("all", [sum(column) for column in zip(*total, strict=True)])])
+
+
+def _row(title: str, numbers: Sequence[int]) -> str:
+    n, *found, without = numbers
+    sockets, simulated = ", ".join(map(str, found[:3])), ", ".join(map(str, found[3:]))
+    return f"| {title} | {n} | {sockets} | {simulated} | {without} |"
