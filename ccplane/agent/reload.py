@@ -31,9 +31,8 @@ from ccplane.agent.hosts import Host
 from ccplane.agent.locate import shown
 from ccplane.agent.names import check as check_cc_name
 from ccplane.agent.names import derived, unknown_algorithm
-from ccplane.agent.programs import ProgramSet
 from ccplane.agent.source import Past, Source, Version, read
-from ccplane.agent.swap import Successor
+from ccplane.agent.swap import successor
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.datapath.protocol import Compile, Program
 
@@ -230,7 +229,7 @@ class Loader:
         name, class_name = self._meant(source, name, class_name)
         candidate, host = self._prepared(source, name, class_name)
         try:
-            programs = self._installed(candidate, name or candidate.name, host)
+            programs = successor(candidate, name or candidate.name, self._loop.datapath, host).programs
             known = () if host is None else [one.name for one in host.programs.all()]
             fates = {
                 one.name: "kept" if programs.shares(one.name) else "replaced" if one.name in known else "new"
@@ -377,17 +376,6 @@ class Loader:
 
         try_out(source, class_name, self._prepare_s, read_text, running)
 
-    def _installed(self, candidate: Candidate, name: str, host: Host | None) -> ProgramSet:
-        """Return a candidate's programs, installed."""
-        return ProgramSet(
-            name,
-            self._loop.datapath,
-            candidate.programs,
-            next(iter(candidate.programs)),
-            None if host is None else host.programs,
-            extensions=candidate.algorithm.extensions,
-        )
-
     def take_over(self, name: str, candidate: Candidate, *, fresh: bool = False) -> Reloaded:
         """Switch all flows of an algorithm to a checked version.
 
@@ -401,8 +389,7 @@ class Loader:
         """
         with self._lock:
             host = self._loop.hosts[name]
-            programs = self._installed(candidate, name, host)
-            after = Successor(candidate.algorithm, programs, candidate.version)
+            after = successor(candidate, name, self._loop.datapath, host)
             before, past = host.algorithm, host.past
             done = self.on_agent(lambda: self._loop.changes.reload(name, after, fresh=fresh))
             drop_module(before)
