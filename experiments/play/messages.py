@@ -29,6 +29,7 @@ def params(algorithm: AnyAlgorithm) -> list[Message]:
         {
             "name": name,
             "value": getattr(algorithm, name),
+            "default": one.default,
             "min": one.min,
             "max": one.max,
             "unit": one.unit,

@@ -113,9 +113,34 @@ class Session:
         return self._run.series.digest
 
     @property
+    def name(self) -> str:
+        """Name of the algorithm in the agent."""
+        return self._run.name
+
+    @property
+    def over(self) -> bool:
+        """Whether the duration has passed."""
+        return self._run.over
+
+    @property
     def running(self) -> bool:
         """Whether time can pass: neither paused nor over."""
         return not self._paused and not self._run.over
+
+    @property
+    def agent_loop(self) -> AgentLoop:
+        """The agent loop since the start or restart."""
+        return self._run.agent_loop
+
+    @property
+    def t_s(self) -> float:
+        """Time since the start or restart [s]."""
+        return self._run.t_s
+
+    @property
+    def speed(self) -> float:
+        """Virtual seconds per second of `advance`."""
+        return self._speed
 
     def state(self) -> Message:
         """Return the state."""
@@ -224,7 +249,7 @@ class _Run:
         setting: The setting, with the current path.
         name: Name of the algorithm in the agent.
         series: The samples.
-        over: Whether the duration has passed.
+        agent_loop: The agent.
     """
 
     def __init__(self, setting: Setting, candidate: Candidate) -> None:
@@ -239,16 +264,16 @@ class _Run:
         self._datapath: SimDatapath = sim.open_world(spec, host_mtu_bytes=graph.host_mtu_bytes)
         self._net = SimNetwork(self._datapath, graph)
         self._begun_us = self._datapath.now_us
-        self._loop = AgentLoop(
+        self.agent_loop = AgentLoop(
             self._datapath,
             [own] if rival is None else [own, rival],
             clock=lambda: self._datapath.now_us / 1e6,
         )
-        self._loop.hosts[self.name].version = candidate.version
-        self._loop.events.listen(self._listen)
+        self.agent_loop.hosts[self.name].version = candidate.version
+        self.agent_loop.events.listen(self._listen)
         names = _flow_names(setting, self.name)
         self.series = Series(names)
-        for host in self._loop.hosts.values():
+        for host in self.agent_loop.hosts.values():
             self._datapath.register(host.cc_name, host.algorithm.needs_ecn)
         for number, flow in enumerate(names, 1):
             self._connect(number, flow, own if number <= setting.flows else rival)
@@ -256,7 +281,7 @@ class _Run:
     @property
     def algorithm(self) -> AnyAlgorithm:
         """The current version."""
-        return self._loop.hosts[self.name].algorithm
+        return self.agent_loop.hosts[self.name].algorithm
 
     @property
     def t_s(self) -> float:
@@ -293,7 +318,7 @@ class _Run:
         self._datapath.horizon_us = end_us
         while self._datapath.now_us < end_us:
             try:
-                self._loop.turn(POLL_MS)
+                self.agent_loop.turn(POLL_MS)
             except TooSlow:
                 self._stop_slow()
         self.series.take(self._datapath.rows())
@@ -304,9 +329,9 @@ class _Run:
 
     def edit(self, source: Source) -> list[Message]:
         """Switch the flows to a new version; raises what is wrong with it."""
-        host = self._loop.hosts[self.name]
+        host = self.agent_loop.hosts[self.name]
         if host.version.sha256 == source.sha256:
-            return []
+            return [messages.mark(self.t_s, "save", "saved without a change")]
         candidate = prepare(source, ebpf.compile_program, host.version.class_name)
         try:
             check_takeover(host.algorithm, candidate)
@@ -319,16 +344,16 @@ class _Run:
         return [messages.mark(self.t_s, "save", "; ".join(["saved", *notes]))]
 
     def _take_over(self, candidate: Candidate, *, fresh: bool = False) -> list[str]:
-        host = self._loop.hosts[self.name]
+        host = self.agent_loop.hosts[self.name]
         before = host.algorithm
         after = successor(candidate, self.name, self._datapath, host)
-        done = self._loop.changes.reload(self.name, after, fresh=fresh)
+        done = self.agent_loop.changes.reload(self.name, after, fresh=fresh)
         drop_module(before)
         return done.notes
 
     def set_param(self, name: str, value: object) -> list[Message]:
         """Set a parameter; raises if there is none or it does not accept the value."""
-        self._loop.changes.set_params({name: value}, Which(algorithm=self.name))
+        self.agent_loop.changes.set_params({name: value}, Which(algorithm=self.name))
         return [messages.mark(self.t_s, "param", f"{name}={getattr(self.algorithm, name)}")]
 
     def change_path(self, fields: Mapping[str, Any]) -> list[Message]:
@@ -359,9 +384,9 @@ class _Run:
             why="it has an endless loop, or does too much work per report",
             fix="make the callback faster, and save the file",
         )
-        for live in list(self._loop.flows.values()):
+        for live in list(self.agent_loop.flows.values()):
             if live.host.name == self.name and not live.failed:
-                self._loop.fail(live, error, "on_report")
+                self.agent_loop.fail(live, error, "on_report")
 
     def _after_failures(self) -> list[Message]:
         """Return the flows to the previous version if the current one raised."""

@@ -94,8 +94,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def path_text(self) -> str:
         """Return the path in words."""
-        loss = f", {self.loss:.3g} of packets lost" if self.loss else ", no random loss"
         return (
             f"{self.rate_bytes_per_s / 125_000:.4g} Mbit/s, {self.rtt_us / 1000:.4g} ms,"
-            f" buffer {self.buffer_bdp:.3g} BDP{loss}"
+            f" buffer {self.buffer_bdp:.3g} BDP, loss {100 * self.loss:.3g}%"
         )
