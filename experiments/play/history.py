@@ -68,6 +68,23 @@ class History:
                 case "state":
                     self._state(message)
 
+    def messages(self) -> list[Message]:
+        """Return messages with all that is kept, for a display that begins now."""
+        if not self.state:
+            return []
+        flows = [
+            {
+                "name": flow.name,
+                "cwnd_bytes": list(flow.cwnd_bytes),
+                "srtt_us": list(flow.srtt_us),
+                "goodput_bytes_per_s": list(flow.goodput_bytes_per_s),
+            }
+            for flow in self.flows
+        ]
+        samples = {"type": "samples", "t_s": list(self.times), "flows": flows}
+        error = [{"type": "error", "text": self.error}] if self.error else []
+        return [self.state, *([samples] if flows else []), *self.marks, *error]
+
     def _samples(self, message: Message) -> None:
         if not self.flows:
             self.flows = [FlowHistory(flow["name"]) for flow in message["flows"]]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -17,9 +18,13 @@ from ccplane.agent import params
 from ccplane.agent.algorithms import find
 from ccplane.agent.source import read
 from ccplane.base.errors import UsageError
+from ccplane.datapath import registry
+from experiments.demo.where import choose
 from experiments.play.history import History
+from experiments.play.kernel import KernelPlayer
 from experiments.play.player import Player, SimPlayer
 from experiments.play.screen import FullScreen, Lines, Screen, line_of
+from experiments.play.server import Browser, must_have_page
 from experiments.play.session import Session
 from experiments.play.setting import Setting
 
@@ -65,24 +70,68 @@ def play(order: Order) -> None:
         )
     source = read(file)
     values = params.parse(order.params)
+    if order.browser:
+        must_have_page()
+    where = choose(registry.SIM if order.sim else None)
     logging.getLogger("ccplane").addHandler(logging.NullHandler())  # the display shows errors
-    session = Session(
-        order.setting, source.text, file=source.file, class_name=class_name, params=values, speed=order.speed
-    )
+    player: SimPlayer | KernelPlayer
+    if where.datapath == registry.SIM:
+        session = Session(
+            order.setting,
+            source.text,
+            file=source.file,
+            class_name=class_name,
+            params=values,
+            speed=order.speed,
+        )
+        player = SimPlayer(session)
+    else:
+        player = KernelPlayer(order.setting, order.file, values)
     history = History()
-    player: Player = SimPlayer(session)
-    history.take([session.state()])
-    title = f"ccp play {Path(file).name}  simulated"
-    console = Console()
-    with contextlib.closing(player), contextlib.suppress(KeyboardInterrupt):
-        if console.is_terminal and sys.stdin.isatty():
-            screen = FullScreen(history, title, console)
-            with screen.on():
-                carry(player, screen)
+    history.take([player.state()])
+    title = f"ccp play {Path(file).name}  {where.name}"
+    with contextlib.closing(player), _ended_by_signals():
+        if order.browser:
+            _serve(player, history, title)
         else:
-            typer.echo(f"{title}: {order.setting.path_text()}")
-            carry(player, Lines(history, console))
+            _show(player, history, title)
     typer.echo(goodbye(order, history))
+    if where.why:
+        typer.echo(f"why not on real sockets:  {where.why}")
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """End the block at SIGTERM and SIGHUP as at Ctrl-C, so that nothing stays behind."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _show(player: Player, history: History, title: str) -> None:
+    console = Console()
+    if console.is_terminal and sys.stdin.isatty():
+        screen = FullScreen(history, title, console)
+        with screen.on():
+            carry(player, screen)
+    else:
+        typer.echo(f"{title}: {Setting.of(history.state['setting']).path_text()}")
+        carry(player, Lines(history, console))
+
+
+def _serve(player: Player, history: History, title: str) -> None:
+    browser = Browser(history, player.source)
+    with browser.serving():
+        typer.echo(f"{title}\n{browser.url}\nOpen this address in a browser on this machine; Ctrl-C ends.")
+        carry(player, browser)
 
 
 def carry(player: Player, screen: Screen) -> None:

@@ -35,6 +35,14 @@ class Player(Protocol):
         """Whether the duration has passed."""
         ...
 
+    def state(self) -> Message:
+        """Return the state, as `Session.state`."""
+        ...
+
+    def source(self) -> str:
+        """Return the source text of the algorithm's current version."""
+        ...
+
     def poll(self) -> list[Message]:
         """Return what happened since the last call; do not wait."""
         ...
@@ -63,6 +71,14 @@ class SimPlayer:
     def over(self) -> bool:
         """Whether the duration has passed."""
         return self._session.over
+
+    def state(self) -> Message:
+        """Return the state."""
+        return self._session.state()
+
+    def source(self) -> str:
+        """Return the source text of the current version."""
+        return self._session.agent_loop.hosts[self._session.name].version.text
 
     def poll(self) -> list[Message]:
         """Let the time since the last call pass; take versions that were saved."""

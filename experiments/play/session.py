@@ -34,8 +34,8 @@ from experiments.netlab.network_spec import emulator_spec
 from experiments.netlab.routes import graph_of
 from experiments.play import messages
 from experiments.play.messages import Message
-from experiments.play.series import FIRST_PORT, INTERVAL_US, ROWS_US, Series
-from experiments.play.setting import PATH_FIELDS, Setting
+from experiments.play.series import FIRST_PORT, INTERVAL_US, ROWS_US, STATE_SAMPLES, Series
+from experiments.play.setting import Setting, flow_names
 from experiments.runs import one_path
 from experiments.runs.sim_network import SimNetwork
 
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from ccplane.base._native import SimDatapath
 
 __all__ = ["Session", "Setting"]
-
-STATE_SAMPLES: Final = 20
-"""Number of samples after which the state is repeated, with the digest: a second."""
 
 PASTS: Final = 5
 """Maximum earlier versions to which the flows can return if a callback raises."""
@@ -208,11 +205,7 @@ class Session:
             case {"type": "speed", "value": float() | int() as value}:
                 self._speed = _checked_speed(value)
                 return []
-        raise UsageError(
-            "play.bad_message",
-            f"cannot understand the message {str(dict(message))[:80]}",
-            fix="see `Session` in experiments/play/session.py for the messages and their fields",
-        )
+        raise messages.not_understood(message)
 
     def _restart(self, message: Mapping[str, Any]) -> None:
         setting = self._run.setting
@@ -271,7 +264,7 @@ class _Run:
         )
         self.agent_loop.hosts[self.name].version = candidate.version
         self.agent_loop.events.listen(self._listen)
-        names = _flow_names(setting, self.name)
+        names = flow_names(setting, self.name)
         self.series = Series(names)
         for host in self.agent_loop.hosts.values():
             self._datapath.register(host.cc_name, host.algorithm.needs_ecn)
@@ -358,14 +351,7 @@ class _Run:
 
     def change_path(self, fields: Mapping[str, Any]) -> list[Message]:
         """Change the path; raises if a field or value is wrong."""
-        unknown = set(fields) - set(PATH_FIELDS)
-        if unknown:
-            raise UsageError(
-                "play.bad_setting",
-                f"{', '.join(sorted(unknown))} cannot change while flows run",
-                fix=f"change {', '.join(PATH_FIELDS)}, or restart",
-            )
-        setting = self.setting.changed(fields)
+        setting = self.setting.changed_path(fields)
         one_path.change(self._net, setting.total_flows, *setting.path)
         self.setting = setting
         return [messages.mark(self.t_s, "path", setting.path_text())]
@@ -394,24 +380,21 @@ class _Run:
         said: list[Message] = []
         own = [event for event in failed if event.algorithm == self.name]
         for event in [one for one in failed if one.algorithm != self.name][:1]:
-            said += messages.failure(self.t_s, _text_of(event, "its flow runs the fallback, CUBIC"))
+            said += messages.failure(
+                self.t_s, messages.failed(event.algorithm, event.detail, messages.RIVAL_FAILED)
+            )
         if not own:
             return said
-        text = "the flows run the fallback, CUBIC, until the next version"
+        outcome = messages.FIRST_FAILED
         while self._pasts:
             past = self._pasts.pop()
             try:
                 self._take_over(again(past, self.name, ebpf.compile_program), fresh=True)
             except CcpError:
                 continue
-            text = "the flows returned to the previous version"
+            outcome = messages.RETURNED
             break
-        return [*said, *messages.failure(self.t_s, _text_of(own[0], text))]
-
-
-def _text_of(event: Event, outcome: str) -> str:
-    where = f" ({event.detail['where']})" if event.detail["where"] else ""
-    return f"{event.algorithm}.{event.detail['callback']} raised {event.detail['error']}{where}; {outcome}"
+        return [*said, *messages.failure(self.t_s, messages.failed(self.name, own[0].detail, outcome))]
 
 
 def _running(algorithm: AnyAlgorithm, name: str, programs: Mapping[str, Any]) -> Running:
@@ -429,14 +412,6 @@ def _rival(against: str | None, taken: str) -> Running | None:
         RIVAL if derived(name) == derived(taken) else name,
         compile_programs(algorithm, ebpf.compile_program),
     )
-
-
-def _flow_names(setting: Setting, name: str) -> list[str]:
-    own = [name] if setting.flows == 1 else [f"{name} {number}" for number in range(1, setting.flows + 1)]
-    if setting.against is None:
-        return own
-    rival = setting.against if setting.against != name else f"{name} (rival)"
-    return [*own, rival]
 
 
 def _checked_speed(value: float) -> float:
