@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -145,32 +146,48 @@ class _Canvas:
     def draw(self, curve: Curve, every: int = 1) -> None:
         """Draw a curve, with every n-th column of dots only."""
         before: tuple[int, int] | None = None
-        for t_s, value in curve.points:
-            if value is None:
+        for x, low, high, first, last in self._columns(curve):
+            if low is None:
                 before = None
                 continue
-            x, y = self._span.dot(t_s), self._row(value)
-            if x < 0:
-                before = x, y
-                continue
-            x0, y0 = (x, y) if before is None else before
-            for column in range(x0 + (x > x0), x + 1):
-                here = y if x == x0 else round(y0 + (y - y0) * (column - x0) / (x - x0))
-                back = here if column == x0 else round(y0 + (y - y0) * (column - 1 - x0) / (x - x0))
-                if column % every == 0:
-                    for row in range(min(here, back), max(here, back) + 1) if every == 1 else (here,):
-                        self._dot(column, row, curve.style)
-            if x == x0 and before is not None:
-                for row in range(min(y0, y), max(y0, y) + 1):
-                    self._dot(x, row, curve.style)
-            before = x, y
+            if before is not None:
+                x0, y0 = before
+                for column in range(x0 + 1, x):
+                    start, end = (
+                        round(y0 + (first - y0) * (c - x0) / (x - x0)) for c in (column - 1, column)
+                    )
+                    self._line(column, min(start, end), max(start, end), curve.style, every)
+                low, high = min(low, y0), max(high, y0)
+            self._line(x, low, high, curve.style, every)
+            before = x, last
 
-    def _row(self, value: float) -> int:
+    def _columns(self, curve: Curve) -> Iterator[tuple[int, int | None, int, int, int]]:
+        """Yield columns of dots with the lowest, highest, first and last row of values; None at a gap."""
         rows = 4 * self._lines - 1
-        return min(max(round(rows * (1 - value / self._top)), 0), rows)
+        x, low, high, first, last = -1, 0, 0, 0, 0
+        for t_s, value in curve.points:
+            if value is None:
+                if x >= 0:
+                    yield x, low, high, first, last
+                x = -1
+                yield 0, None, 0, 0, 0
+                continue
+            column = self._span.dot(t_s)
+            if column < 0:
+                continue
+            y = min(max(round(rows * (1 - value / self._top)), 0), rows)
+            if column != x:
+                if x >= 0:
+                    yield x, low, high, first, last
+                x, low, high, first = column, y, y, y
+            low, high, last = min(low, y), max(high, y), y
+        if x >= 0:
+            yield x, low, high, first, last
 
-    def _dot(self, x: int, y: int, style: str) -> None:
-        if 0 <= x < 2 * self._span.columns:
+    def _line(self, x: int, low: int, high: int, style: str, every: int) -> None:
+        if x % every or x >= 2 * self._span.columns:
+            return
+        for y in range(low, high + 1 if every == 1 else low + 1):
             self._bits[y // 4][x // 2] |= _DOTS[y % 4][x % 2]
             self._styles[y // 4][x // 2] = style
 
@@ -178,13 +195,10 @@ class _Canvas:
         """Return the lines, with vertical lines at `marked` columns."""
         shown = []
         for bits, styles in zip(self._bits, self._styles, strict=True):
-            line = Text()
-            for column, (value, style) in enumerate(zip(bits, styles, strict=True)):
-                if value:
-                    line.append(chr(_BRAILLE + value), style)
-                elif column in marked:
-                    line.append(MARK, _REFERENCE)
-                else:
-                    line.append(" ")
-            shown.append(line)
+            cells = [
+                (chr(_BRAILLE + value), style) if value else (MARK if column in marked else " ", _REFERENCE)
+                for column, (value, style) in enumerate(zip(bits, styles, strict=True))
+            ]
+            runs = itertools.groupby(cells, key=lambda cell: cell[1])
+            shown.append(Text.assemble(*(("".join(cell[0] for cell in run), style) for style, run in runs)))
         return shown

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ccp_algs.params import checked_params
 from ccplane.agent.algorithms import find, name_of
 from ccplane.agent.client import Client
 from ccplane.agent.names import derived, duplicate_algorithm
@@ -37,7 +38,10 @@ LATE_US: Final = 20_000
 MAX_S: Final = 86_400.0
 """Longest duration of a flow: iperf3's [s]."""
 
-PARAM_FIELDS: Final = ("name", "value", "default", "min", "max", "unit", "doc")
+PARAM_FIELDS: Final = {"low": "min", "high": "max"} | {
+    field: field for field in ("name", "value", "default", "unit", "doc")
+}
+"""Field of the agent's answer -> field of a message."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,10 @@ class Algorithm:
     needs_ecn: bool
 
     @classmethod
-    def of(cls, asked: str) -> Algorithm:
-        """Import an algorithm; raises UsageError."""
+    def of(cls, asked: str, params: Mapping[str, object]) -> Algorithm:
+        """Import an algorithm and check its parameters; raises what is wrong."""
         found = find(asked)
+        checked_params(found, params)
         return cls(asked, name_of(found, asked), found.needs_ecn)
 
 
@@ -79,9 +84,9 @@ class KernelPlayer:
         self._open(setting, params)
 
     def _open(self, setting: Setting, params: Mapping[str, object], source: str | None = None) -> None:
-        own, rival = Algorithm.of(self._asked), None
+        own, rival = Algorithm.of(self._asked, params), None
         if setting.against is not None and not setting.against.startswith(one_path.KERNEL):
-            rival = Algorithm.of(setting.against)
+            rival = Algorithm.of(setting.against, {})
             if derived(rival.name) == derived(own.name):
                 raise duplicate_algorithm(own.name, f"--against {setting.against}")
         with contextlib.ExitStack() as stack:
@@ -252,7 +257,7 @@ class _Run:
     def params(self) -> list[Message]:
         """Return the parameters of the algorithm."""
         rows = self._client.get_params(self._name)[self._name]
-        return [{field: row[field] for field in PARAM_FIELDS} for row in rows]
+        return [{field: row[its] for its, field in PARAM_FIELDS.items()} for row in rows]
 
     def source(self) -> str:
         """Return the source text of the current version."""

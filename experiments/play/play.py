@@ -21,7 +21,6 @@ from ccplane.base.errors import UsageError
 from ccplane.datapath import registry
 from experiments.demo.where import choose
 from experiments.play.history import History
-from experiments.play.kernel import KernelPlayer
 from experiments.play.player import Player, SimPlayer
 from experiments.play.screen import FullScreen, Lines, Screen, line_of
 from experiments.play.server import Browser, must_have_page
@@ -74,7 +73,7 @@ def play(order: Order) -> None:
         must_have_page()
     where = choose(registry.SIM if order.sim else None)
     logging.getLogger("ccplane").addHandler(logging.NullHandler())  # the display shows errors
-    player: SimPlayer | KernelPlayer
+    player: Player
     if where.datapath == registry.SIM:
         session = Session(
             order.setting,
@@ -86,7 +85,10 @@ def play(order: Order) -> None:
         )
         player = SimPlayer(session)
     else:
-        player = KernelPlayer(order.setting, order.file, values)
+        from experiments.play.kernel import KernelPlayer  # takes long to import
+
+        with Console(stderr=True).status("building the network and starting the agent"):
+            player = KernelPlayer(order.setting, order.file, values)
     history = History()
     history.take([player.state()])
     title = f"ccp play {Path(file).name}  {where.name}"

@@ -23,8 +23,11 @@ from experiments.play.session import Session
 CALLBACKS_S: Final = 2.0
 """Time limit for the simulation of one interval, callbacks included [s]."""
 
-MAX_BEHIND_S: Final = 0.2
+MAX_BEHIND_S: Final = 2.0
 """Maximum real time that a simulation makes up for [s]; if it is slower than real time, the rest is lost."""
+
+TURN_S: Final = 0.2
+"""Maximum time of one call of `poll` [s], so that keys are answered."""
 
 
 class Player(Protocol):
@@ -93,7 +96,7 @@ class SimPlayer:
         self._owed_s = min(self._owed_s + now_s - self._at_s, MAX_BEHIND_S)
         self._at_s = now_s
         step_s = INTERVAL_US / 1e6 / self._session.speed
-        while self._owed_s >= step_s and time.monotonic() - now_s < MAX_BEHIND_S:
+        while self._owed_s >= step_s and time.monotonic() - now_s < TURN_S:
             self._owed_s -= step_s
             with deadline(CALLBACKS_S):
                 said += self._session.advance(step_s)

@@ -25,12 +25,16 @@ from typing import Any, Final
 
 import msgspec
 
+from ccplane.agent import panel
 from ccplane.base.errors import LoadError
 from experiments.play.history import History
 from experiments.play.messages import Message
 
 WEB: Final = Path(__file__).parent / "web"
 """The page."""
+
+SHARED: Final = {"uplot": Path(panel.__file__).parent / "front/uplot"}
+"""Folders below the page that are elsewhere: name -> folder."""
 
 HOST: Final = "127.0.0.1"
 
@@ -221,8 +225,10 @@ class _Handler(BaseHTTPRequestHandler):
         return rest[0] if known else None
 
     def _file(self, name: str) -> None:
-        path = (self.server.web / name).resolve()
-        if not path.is_relative_to(self.server.web) or not path.is_file():
+        first, _, rest = name.partition("/")
+        folder, inside = (SHARED[first], rest) if first in SHARED else (self.server.web, name)
+        path = (folder / inside).resolve()
+        if not path.is_relative_to(folder) or not path.is_file():
             self._answer(HTTPStatus.NOT_FOUND)
             return
         kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"

@@ -100,6 +100,7 @@ def first(events: Iterator[Message], kind: str) -> Message:
 def test_files_are_served_below_the_token(page: Page) -> None:
     assert page.request("GET", page.root) == (200, b"<p>page</p>")
     assert page.request("GET", page.root + "page.js") == (200, b"'use strict'")
+    assert page.request("GET", page.root + "uplot/uPlot.iife.min.js")[1].startswith(b"/*!")
     status, body = page.request("GET", page.root + "connection.json")
     assert (status, json.loads(body)) == (200, {"events": "events", "messages": "messages"})
 
@@ -114,7 +115,7 @@ def test_nothing_is_served_without_the_token(page: Page, path: str) -> None:
 
 def test_nothing_is_served_to_other_names_or_outside_of_the_folder(page: Page) -> None:
     assert page.request("GET", page.root, host="example.org:80")[0] == 404
-    for path in ("../secret.txt", "%2e%2e/secret.txt", "/etc/passwd", "absent.js"):
+    for path in ("../secret.txt", "%2e%2e/secret.txt", "uplot/../widget.js", "/etc/passwd", "absent.js"):
         assert page.request("GET", page.root + path)[0] == 404
 
 
