@@ -24,7 +24,7 @@ PARAM_STEPS: Final = 20
 
 HELP: Final = (
     "↑↓ rate  ←→ RTT  l L loss  b B buffer  Tab - + parameter  q quit",
-    ": type NAME=VALUE such as rate=20mbit loss=1%  space pause  < > speed  r restart",
+    ": type values, such as rate=20mbit loss=1%  space pause  < > speed  r restart",
 )
 """Lines for the screen."""
 

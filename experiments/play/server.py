@@ -2,8 +2,8 @@
 
 The page is `experiments/play/web/`. From `connection.json`, which exists only here, it learns where messages
 are: `events` is a stream of server-sent events, `messages` takes JSON objects by POST. A new stream begins
-with the state, all samples and marks so far, and the source of the algorithm (`{"type": "source", "text"}`),
-which is sent again after each save.
+with the state, all samples and marks so far, and the source of the algorithm (`{"type": "source", "text"}`);
+the source also follows each save.
 
 The address contains a random token. Nothing is reachable without it, so other users of the machine and pages
 of other sites cannot use the server.

@@ -141,7 +141,7 @@ def test_a_restart_begins_again(player: KernelPlayer) -> None:
     until(player, lambda _: player.over)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_signals_end_it_cleanly(file: FilePath, number: signal.Signals) -> None:
     lines = []
     with subprocess.Popen(

@@ -162,33 +162,33 @@ def test_mistakes_on_the_command_line(file: Path, arguments: list[str], slug: st
 
 
 def test_a_terminal_shows_the_picture_and_keys_work(file: Path) -> None:
-    ours, theirs = pty.openpty()
+    own, other = pty.openpty()
     process = subprocess.Popen(
         ccp("play", str(file), "--sim"),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=other,
+        stdout=other,
+        stderr=other,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"},
         start_new_session=True,
     )
-    os.close(theirs)
+    os.close(other)
     killer = threading.Timer(100, process.kill)
     killer.start()
     seen = ""
     keys = {"window [kB]": b":rate=40mbit\r", "40 Mbit/s": b"\t+", "decrease=0.54": b"q"}
     try:
         while True:
-            select.select([ours], [], [])
+            select.select([own], [], [])
             try:
-                data = os.read(ours, 65536)
+                data = os.read(own, 65536)
             except OSError:  # the process has ended
                 break
             seen += data.decode(errors="replace")
             for text in [text for text in keys if text in seen]:
-                os.write(ours, keys.pop(text))
+                os.write(own, keys.pop(text))
     finally:
         killer.cancel()
-        os.close(ours)
+        os.close(own)
     assert process.wait() == 0
     assert keys == {}
     assert f"continue:  ccp play {file} --rate 40mbit -p decrease=0.54" in seen
