@@ -31,9 +31,8 @@ from ccplane.agent.hosts import Host
 from ccplane.agent.locate import shown
 from ccplane.agent.names import check as check_cc_name
 from ccplane.agent.names import derived, unknown_algorithm
-from ccplane.agent.programs import ProgramSet
 from ccplane.agent.source import Past, Source, Version, read
-from ccplane.agent.swap import Successor
+from ccplane.agent.swap import successor
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.datapath.protocol import Compile, Program
 
@@ -230,7 +229,7 @@ class Loader:
         name, class_name = self._meant(source, name, class_name)
         candidate, host = self._prepared(source, name, class_name)
         try:
-            programs = self._installed(candidate, name or candidate.name, host)
+            programs = successor(candidate, name or candidate.name, self._loop.datapath, host).programs
             known = () if host is None else [one.name for one in host.programs.all()]
             fates = {
                 one.name: "kept" if programs.shares(one.name) else "replaced" if one.name in known else "new"
@@ -340,7 +339,7 @@ class Loader:
 
     def _prepared(self, source: Source, name: str, class_name: str) -> tuple[Candidate, Host | None]:
         """Return an imported and checked candidate, and the algorithm that it would replace."""
-        self._try_out(source, name, class_name)
+        self.try_out(source, name, class_name)
         package = package_for(source, self.files.read)
         self.tried[name] = package.seen
 
@@ -361,8 +360,17 @@ class Loader:
         except TooSlow:
             raise too_slow(source, self._prepare_s) from None
 
-    def _try_out(self, source: Source, name: str, class_name: str) -> None:
-        """Check a candidate in a process that can be killed, before its code runs in this process."""
+    def try_out(self, source: Source, name: str, class_name: str) -> None:
+        """Check a candidate in a process that can be killed, before its code runs in this process.
+
+        Args:
+            source: Its source.
+            name: The running algorithm that it may replace; by default the one with its own name.
+            class_name: Its class, if the source defines several algorithms.
+
+        Raises:
+            CcpError: What is wrong with the candidate, or `reload.too_slow`.
+        """
         seen: dict[str, str | None] = {source.file: source.sha256}
         self.tried[name] = seen
 
@@ -377,17 +385,6 @@ class Loader:
 
         try_out(source, class_name, self._prepare_s, read_text, running)
 
-    def _installed(self, candidate: Candidate, name: str, host: Host | None) -> ProgramSet:
-        """Return a candidate's programs, installed."""
-        return ProgramSet(
-            name,
-            self._loop.datapath,
-            candidate.programs,
-            next(iter(candidate.programs)),
-            None if host is None else host.programs,
-            extensions=candidate.algorithm.extensions,
-        )
-
     def take_over(self, name: str, candidate: Candidate, *, fresh: bool = False) -> Reloaded:
         """Switch all flows of an algorithm to a checked version.
 
@@ -401,8 +398,7 @@ class Loader:
         """
         with self._lock:
             host = self._loop.hosts[name]
-            programs = self._installed(candidate, name, host)
-            after = Successor(candidate.algorithm, programs, candidate.version)
+            after = successor(candidate, name, self._loop.datapath, host)
             before, past = host.algorithm, host.past
             done = self.on_agent(lambda: self._loop.changes.reload(name, after, fresh=fresh))
             drop_module(before)

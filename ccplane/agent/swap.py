@@ -15,13 +15,14 @@ from ccp_algs import Algorithm, Param, VectorAlgorithm, params_of
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.params import changes
 from ccplane.agent.blame import blamed
-from ccplane.agent.candidate import cannot_take_over
+from ccplane.agent.candidate import Candidate, cannot_take_over
 from ccplane.agent.flow import FlowControl
-from ccplane.agent.hosts import Live, SingleHost, VectorHost, made
+from ccplane.agent.hosts import Host, Live, SingleHost, VectorHost, made
 from ccplane.agent.keepalive import Keepalive
 from ccplane.agent.programs import ProgramSet
 from ccplane.agent.source import Version
 from ccplane.base.errors import FlowGone
+from ccplane.datapath.protocol import Datapath
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,30 @@ class Successor:
     algorithm: AnyAlgorithm
     programs: ProgramSet
     version: Version
+
+
+def successor(candidate: Candidate, name: str, datapath: Datapath, host: Host | None) -> Successor:
+    """Install the programs of a checked version.
+
+    Args:
+        candidate: The version.
+        name: Name of the algorithm.
+        datapath: Where to install the programs.
+        host: The running algorithm that it may replace; unchanged programs are shared with it.
+
+    Raises:
+        VerifierError: If the kernel refuses a program; none stays installed then.
+        LoadError: `load.extension`, if the datapath lacks an extension that the version uses.
+    """
+    programs = ProgramSet(
+        name,
+        datapath,
+        candidate.programs,
+        next(iter(candidate.programs)),
+        None if host is None else host.programs,
+        extensions=candidate.algorithm.extensions,
+    )
+    return Successor(candidate.algorithm, programs, candidate.version)
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from experiments.features import features, offering
 from experiments.netlab import traces
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import Direction
-from experiments.runs import reading
+from experiments.runs import one_path, reading
 from experiments.traffic.spec import QUIC, QUINN, TCP, Dash, Quic, Transport, transport_of
 from telemetry.receiver.times import times
 from telemetry.regime.errors import RegimeError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from experiments.regimes import ReceiverAgent, SocketSwitch
     from experiments.scenario import FlowSpec, Scenario
 
-KERNEL: Final = "kernel/"
+KERNEL: Final = one_path.KERNEL
 """Prefix of the kernel's algorithms in flows."""
 
 SIM: Final = registry.SIM

@@ -30,13 +30,14 @@ from ccplane.agent.telemetry_dispatch import TelemetryDispatch
 from ccplane.datapath import ebpf, sim
 from experiments.events import Event, ParamValue
 from experiments.features import serving
-from experiments.netlab.network_spec import addresses
-from experiments.netlab.routes import graph_of
+from experiments.netlab import inband
+from experiments.netlab.network_spec import addresses, emulator_spec
+from experiments.netlab.routes import Graph, graph_of
 from experiments.runs import artifacts, sim_traffic
 from experiments.runs.noted import notes
 from experiments.runs.recording import Recording
 from experiments.runs.session import Progress, fire, flow_records
-from experiments.runs.sim_network import SimNetwork, spec_of
+from experiments.runs.sim_network import SimNetwork
 from experiments.runs.sim_telemetry import Telemetry
 from experiments.runs.variants import Variant, Variants, described, variants_of
 from experiments.traffic.spec import TCP
@@ -76,7 +77,7 @@ def record(
     recording.facts["simulator"] = facts_of(scenario)
     progress("building the network", 0.0)
     graph = graph_of(scenario.network)
-    spec = spec_of(scenario, graph, directory)
+    spec = _spec_of(scenario, graph, directory)
     recording.links_csv = directory / artifacts.LINKS_CSV
     recording.telemetry = artifacts.int_files(scenario, directory)
     recording.regimes = artifacts.regime_files(scenario, directory)
@@ -111,6 +112,23 @@ def record(
             session.run(progress)
         finally:
             session.finish()
+
+
+def _spec_of(scenario: Scenario, graph: Graph, directory: Path) -> dict[str, Any]:
+    """Return a scenario's network as the simulator's input: `Spec` in `native/ccp-emu/src/spec.rs`.
+
+    Raises:
+        LabError: `lab.bad_value`, if a trace cannot be read.
+    """
+    spec = emulator_spec(graph, scenario.seed)
+    spec["sample_interval_us"] = scenario.sample_interval_us
+    spec["samples_path"] = str((directory / artifacts.LINKS_CSV).absolute())
+    if graph.telemetry is not None:
+        # No descriptor for summaries: this process fetches them.
+        spec["int"] = inband.plain(graph, -1, artifacts.records_path(scenario, directory)) | {
+            "summaries_fd": None
+        }
+    return spec
 
 
 def facts_of(scenario: Scenario) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from ccplane.agent import params
 from ccplane.agent.algorithms import find, name_of
 from experiments import statistics
 from experiments.commands import console, figure, file_name, print_json, show, shown_progress, summary
-from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.results import Result
 from experiments.run import run as run_scenario
+from experiments.runs import one_path
 from experiments.runs.check import SIM, is_own
 from experiments.runs.own_network import own_network
 from experiments.runs.sim_order import SimOrder
-from experiments.scenario import Dumbbell, FlowSpec, PointToPoint, Scenario
+from experiments.scenario import FlowSpec, Scenario
 from experiments.units import MBIT
 
 MAX_SHOWN: Final = 100
@@ -125,28 +125,16 @@ def _params(order: SimOrder) -> dict[str, dict[str, Any]]:
 def _path(order: SimOrder, own: dict[str, dict[str, Any]]) -> Scenario:
     """Return a scenario of flows that share one path."""
     names = [name for name in order.algorithms for _ in range(order.flows)]
-    path = Direction(
-        rate_bytes_per_s=order.rate_mbit * MBIT,
-        delay_us=round(order.rtt_ms * 1000 / 2),
-        buffer=Buffer(bdp=order.buffer_bdp),
-        loss=Bernoulli(ratio=order.loss) if order.loss else None,
-    )
-    alone = len(names) == 1
-    flows = [
-        FlowSpec(
-            name=f"flow{number}",
-            sender="sender" if alone else f"s{number}",
-            receiver="receiver" if alone else f"r{number}",
-            algorithm=name,
-            params=own[name],
-            ecn=is_own(name) and find(name).needs_ecn,
-        )
-        for number, name in enumerate(names, 1)
-    ]
+    path = one_path.direction(order.rate_mbit * MBIT, order.rtt_ms * 1000, order.buffer_bdp, order.loss)
+    flows = []
+    for number, name in enumerate(names, 1):
+        sender, receiver = one_path.ends(len(names), number)
+        ecn = is_own(name) and find(name).needs_ecn
+        flows.append(FlowSpec(f"flow{number}", sender, receiver, name, own[name], ecn=ecn))
     return Scenario(
         name=f"{order.rate_mbit:g} Mbit/s, {order.rtt_ms:g} ms, a buffer of {order.buffer_bdp:g} BDP"
         + (f", {order.loss:.3g} of packets lost" if order.loss else ""),
-        topology=PointToPoint(path) if alone else Dumbbell(len(names), path),
+        topology=one_path.network(len(names), path),
         flows=tuple(flows),
         duration_s=order.seconds,
         seed=1 if order.seed is None else order.seed,

@@ -1,36 +1,17 @@
-"""A scenario's network in the simulator: its description, and changes during the run."""
+"""Changes of a simulated network during a run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from experiments.netlab import inband
-from experiments.netlab.network_spec import emulator_spec, plain_direction
+from experiments.netlab.network_spec import plain_direction
 from experiments.netlab.routes import Graph
-from experiments.runs.artifacts import LINKS_CSV, records_path
 
 if TYPE_CHECKING:
     from ccplane.base._native import SimDatapath
-    from experiments.scenario import Scenario
-
-
-def spec_of(scenario: Scenario, graph: Graph, directory: Path) -> dict[str, Any]:
-    """Return a scenario's network as the simulator's input: `Spec` in `native/ccp-emu/src/spec.rs`.
-
-    Raises:
-        LabError: `lab.bad_value`, if a trace cannot be read.
-    """
-    spec = emulator_spec(graph, scenario.seed)
-    spec["sample_interval_us"] = scenario.sample_interval_us
-    spec["samples_path"] = str((directory / LINKS_CSV).absolute())
-    if graph.telemetry is not None:
-        # No descriptor for summaries: this process fetches them.
-        spec["int"] = inband.plain(graph, -1, records_path(scenario, directory)) | {"summaries_fd": None}
-    return spec
 
 
 class SimNetwork:

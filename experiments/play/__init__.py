@@ -1,0 +1,1 @@
+"""`ccp play`: an algorithm over a path, drawn live, edited and changed while it runs."""
