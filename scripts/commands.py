@@ -1,4 +1,4 @@
-"""Write the reference of `ccp` from the code: commands, errors, scenarios, man page, completion, cards of algorithms.
+"""Write the reference of `ccp` from the code: commands, errors, scenarios, cards, man page, completion.
 
 `make commands` runs it.
 """
