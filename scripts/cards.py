@@ -13,6 +13,7 @@ from typing import Final
 
 from ccp_algs import registry
 from ccp_algs.cards import Card, card_of
+from scripts.marks import filled
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = "docs/algorithms.md"
@@ -71,13 +72,10 @@ def written() -> Iterator[tuple[Path, str]]:
     """Yield each page that has cards, with its text."""
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         text, docs = path.read_text(), "docs/" if path.parent == ROOT else ""
+        for begin, block, end in BLOCK.findall(text):
+            text = filled(text, begin, end, _made(block, docs))
         if BLOCK.search(text):
-            yield (
-                path,
-                BLOCK.sub(
-                    lambda found, docs=docs: f"{found[1]}\n{_made(found[2], docs)}\n\n{found[3]}", text
-                ),
-            )
+            yield path, text
 
 
 def _made(block: str, docs: str) -> str:

@@ -8,7 +8,7 @@ A rule has the syntax of `ccplane.agent.rules`, with `destination` or a receiver
 Sockets that match the first rule follow the decisions about their own paths. Sockets that match the second
 rule follow the decisions of the receiver 192.0.2.7, regardless of their destination. Without a decision the
 regime is SHARED. Sockets that match no rule are not changed. If there are no rules at all, every socket whose
-path has a decision follows that decision.
+path has a decision follows that decision. The kernel keeps at most 4,096 pairs of rule and path.
 """
 
 from __future__ import annotations
