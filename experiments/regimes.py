@@ -25,7 +25,7 @@ class ReceiverAgent(Plain, frozen=True):
         host: Its host, which has no other receiver agent.
         peers: Hosts to watch; if empty, those that send flows to its host.
         mode: The paper's constants, those for faster networks, or the latter with detection of own queues;
-            see docs/regime.md.
+            see docs/r-hybrid.md.
         detector: Parameters of the detector that differ from the mode's, as for `ccp telemetry receive
             --param`.
         window_ms: Time that an observation covers [ms]; None for the mode's.
