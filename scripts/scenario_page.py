@@ -57,9 +57,7 @@ def written() -> str:
     for heading, kinds in FIELDS.items():
         parts.append(f"## {heading}\n")
         for kind in kinds:
-            parts.append(f"**`{title(kind)}`**: {summary(kind)}\n")
-            if lines := list(fields(kind)):
-                parts.append("```text\n" + "\n".join(lines) + "\n```\n")
+            parts.append(block(title(kind), summary(kind), list(fields(kind))))
     parts += [
         "## Tables of a result\n",
         "`result.table(NAME)` reads a table as a pandas data frame. Counters count from the start of the "
@@ -67,9 +65,14 @@ def written() -> str:
         "interval has passed, so an idle socket gives no rows.\n",
     ]
     for name, types in tables.COLUMNS.items():
-        parts.append(f"**`{name}`**: {columns.TABLES[name]}\n")
-        parts.append("```text\n" + "\n".join(column_lines(name, list(types))) + "\n```\n")
+        parts.append(block(name, columns.TABLES[name], list(column_lines(name, list(types)))))
     return "\n".join(parts)
+
+
+def block(name: str, about: str, lines: list[str]) -> str:
+    """Return a block of code: what something is, and below it its fields or columns."""
+    heading = textwrap.wrap(f"# {name}: {about}", _WIDTH, subsequent_indent="# ")
+    return "```text\n" + "\n".join([*heading, *lines]) + "\n```\n"
 
 
 def title(kind: Any) -> str:

@@ -202,5 +202,5 @@ def test_the_page_explains_only_tables_and_columns_that_exist() -> None:
     assert {name for name in columns.MEANINGS if name not in known} == set()
     text = (ROOT / "docs/scenarios.md").read_text().partition("## Tables of a result")[2]
     for name, names in tables.COLUMNS.items():
-        block = text.partition(f"**`{name}`**")[2].partition("```text")[2].partition("```")[0]
+        block = text.partition(f"# {name}: ")[2].partition("```")[0]
         assert {one for one in names if not re.search(rf"\b{one}\b", block)} == set(), name
