@@ -137,3 +137,16 @@ def test_figures_of_a_page_are_in_its_report(tmp_path: Path) -> None:
     (tmp_path / "r-tcp-verdicts.svg").write_text("<svg/>")
     (tmp_path / "hyvar-a.svg").write_text("<svg/>")
     assert [one.title for one in overview("r-tcp", tmp_path)] == ["r-tcp-a", "Small & large"]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_measured_benchmark_becomes_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.setattr(cli.sim, "run", lambda _plan: result("sim"))
+    file = tmp_path / "report.html"
+    done = CliRunner().invoke(cli.app, ["sim", "--report", str(file), *options])
+    assert done.exit_code == 0
+    assert str(file) in (done.stderr if options else done.stdout)
+    assert str(file) not in (done.stdout if options else done.stderr), "JSON stays JSON"
+    assert len(Page(file.read_text()).all("tr", "row")) == 4
