@@ -166,11 +166,11 @@ def fairness() -> Figure:
         categories(axes, [f"{one:g}" for one in found["buffer.bdp"]])
         axes.set_ylim(0.5, 1.02)
         axes.set_xlabel("buffer [BDP]")
-        axes.set_ylabel("Jain index (0.5: one flow has all)")
+        axes.set_ylabel("Jain index")
         legend(
             plot, [handle(f"{name} (simulated)", look, simulated=True) for name, _, look in sides], columns=3
         )
-        footnote(plot, note(kept) + ". 100 Mbit/s, delay 25 ms, no random loss")
+        footnote(plot, note(kept) + ". 100 Mbit/s, delay 25 ms, no random loss; 0.5: one flow has all")
     return Figure(
         plot,
         "Jain index of a flow next to kernel CUBIC by buffer: with k = 2 below 0.7 up to one BDP, with k = "

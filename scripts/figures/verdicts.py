@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from experiments.papers import claims
 from experiments.papers.claims import NOT_RUN, NOT_TESTED, VERDICTS, Judged
@@ -109,6 +110,7 @@ def _stacked(axes: Axes, lines: Mapping[str, Mapping[str, int]]) -> None:
     axes.set_yticks(range(len(lines)), list(lines))
     axes.invert_yaxis()
     axes.set_xlim(0, most)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(visible=False)
 
 
