@@ -25,11 +25,9 @@ def _buffer(text: object) -> float:
 
 @app.command(
     epilog=options.examples(
-        "ccp new mine",
         "ccp play mine.py",
         "ccp play mine.py --rate 20mbit --rtt 80ms --loss 0.5% --against kernel/cubic",
-        "ccp play mine.py -p decrease=0.7 --flows 3 --speed 5 -t 60",
-        "sudo ccp play mine.py --browser",
+        "sudo ccp play mine.py -p decrease=0.7 --flows 3 --browser",
     )
 )
 def play(

@@ -84,14 +84,22 @@ class KernelPlayer:
         self._open(setting, params)
 
     def _open(self, setting: Setting, params: Mapping[str, object], source: str | None = None) -> None:
-        own, rival = Algorithm.of(self._asked, params), None
-        if setting.against is not None and not setting.against.startswith(one_path.KERNEL):
-            rival = Algorithm.of(setting.against, {})
-            if derived(rival.name) == derived(own.name):
-                raise duplicate_algorithm(own.name, f"--against {setting.against}")
+        own, rival = self._algorithms(setting, params)
         with contextlib.ExitStack() as stack:
             self._run = stack.enter_context(_running(setting, own, rival, params, source))
             self._after = stack.pop_all()
+
+    def _algorithms(
+        self, setting: Setting, params: Mapping[str, object]
+    ) -> tuple[Algorithm, Algorithm | None]:
+        """Return the algorithm and its competitor, None if that is the kernel's; raises what is wrong."""
+        own = Algorithm.of(self._asked, params)
+        if setting.against is None or setting.against.startswith(one_path.KERNEL):
+            return own, None
+        rival = Algorithm.of(setting.against, {})
+        if derived(rival.name) == derived(own.name):
+            raise duplicate_algorithm(own.name, f"--against {setting.against}")
+        return own, rival
 
     @property
     def over(self) -> bool:
@@ -131,6 +139,9 @@ class KernelPlayer:
                 setting = Setting.of(message["setting"]) if "setting" in message else self._run.setting
                 text = message.get("source")
                 params = {} if text else {one["name"]: one["value"] for one in self._run.params()}
+                self._algorithms(setting, params)
+                if text is not None:
+                    self._run.check(text)
                 self.close()
                 self._open(setting, params, text)
             case {"type": "pause" | "resume" | "speed"}:
@@ -345,6 +356,10 @@ class _Run:
     def edit(self, source: str) -> None:
         """Load another version; an event tells the outcome."""
         self._loads.submit(source, self._name)
+
+    def check(self, source: str) -> None:
+        """Check another version; raises what is wrong with it."""
+        self._client.check(source, self._name)
 
     def set_param(self, name: str, value: Any) -> None:
         """Set a parameter; an event tells the outcome."""

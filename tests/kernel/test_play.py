@@ -133,6 +133,10 @@ def test_versions(file: FilePath, player: KernelPlayer) -> None:
 def test_a_restart_begins_again(player: KernelPlayer) -> None:
     until(player, lambda message: message["type"] == "samples")
     player.handle({"type": "param", "name": "decrease", "value": 0.7})
+    for wrong in ({"setting": {"against": "nothing"}}, {"source": "no"}, {"setting": {"against": "aimd"}}):
+        said = player.handle({"type": "restart", **wrong})
+        assert [one["type"] for one in said] == ["mark", "error", "state"]
+    assert until(player, lambda message: message["type"] == "samples")["t_s"][0] > 0.05
     player.handle({"type": "restart", "setting": {"flows": 2, "rate_bytes_per_s": 1e6, "duration_s": 1.0}})
     samples = until(player, lambda message: message["type"] == "samples")
     assert samples["t_s"][0] == 0.05
