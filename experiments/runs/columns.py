@@ -70,6 +70,6 @@ MEANINGS: Final = {
     "before": "program of an R-Hybrid flow, or congestion control of a socket",
     "after": "as `before`; the refused one in regime:refused",
     "rate_limits.flow": "null if the client has several",
-    "state": "limited, capped, probing, raised, gone, no_room or apart",
+    "rate_limits.state": "limited, capped, probing, raised, gone, no_room or apart",
 }
 """Column, or `TABLE.COLUMN` where tables differ -> its meaning."""
