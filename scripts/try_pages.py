@@ -170,12 +170,12 @@ class Shell:
         return status
 
     def interrupt(self) -> int:
-        """End it as Ctrl-C does, twice if need be, and return its status."""
+        """End it as Ctrl-C does, repeatedly if need be (JupyterLab asks), and return its status."""
         started_s = self.seconds
-        for _ in range(3):
+        for _ in range(15):
             with contextlib.suppress(OSError):
                 os.write(self._terminal, CTRL_C)
-            if (status := self.wait(20)) is not None:
+            if (status := self.wait(3)) is not None:
                 break
         else:
             self._process.kill()
