@@ -117,6 +117,11 @@ docs: build .venv/.dev ## build the documents as a site in out/site; fails on br
 	$(PHASE)
 	$(BIN)/zensical build --strict
 
+.PHONY: playground
+playground: build ## build the playground in out/playground: simulator and agent in the browser, as WebAssembly
+	$(PHASE)
+	scripts/playground.sh
+
 .PHONY: facts
 facts: build ## copy the descriptions in intf.h (primitives, totals, reports, counters) into Python and the documents
 	$(BIN)/python -m scripts.facts
