@@ -32,7 +32,12 @@ LEFT_OUT: Final = ("ccp_algs/hyvar", "ccplane/agent/panel", "experiments/play/we
 
 PYODIDE: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 
-CONNECTION: Final = {"worker": "worker.js", "files": "ccplane.zip", "algorithms": "algorithms.json"}
+CONNECTION: Final = {
+    "worker": "worker.js",
+    "files": "ccplane.gz",
+    "memory": "python.gz",
+    "algorithms": "algorithms.json",
+}
 
 
 def main() -> None:
@@ -86,8 +91,7 @@ def _files(cache: Path, out: Path) -> None:
     _copy(
         cache / "target/wasm32-unknown-emscripten/release/_native.wasm", staged / "ccplane/base/_native.abi3.so"
     )
-    subprocess.run(["node", Path(__file__).with_name("compile.mjs"), out, staged], check=True)
-    shutil.make_archive(str(out / CONNECTION["files"].removesuffix(".zip")), "zip", staged)
+    subprocess.run(["node", Path(__file__).with_name("prepare.mjs"), out, staged], check=True)
 
 
 def _copy(file: Path, to: Path) -> None:

@@ -20,14 +20,20 @@ export class Server {
 // Besides messages of the session: `ready`, `accepted` (the source asked for runs), `begun`, `answered`, `broken`, and
 // `hung` (with the version before the one that hung, or null).
 export class Simulator {
-  constructor({ worker, files }, receive) {
+  constructor({ worker, files, memory }) {
     this.url = worker;
-    this.files = files;
-    this.receive = receive;
+    this.files = { files, memory };
+    this.early = []; // messages before there is a listener
+    this.receive = (message) => this.early.push(message);
     this.versions = []; // sources that flows ran, the current one last
     this.asked = null; // the source of a request without an answer
     setInterval(() => this.watch(), 500);
     this.start();
+  }
+
+  listen(receive) {
+    this.receive = receive;
+    for (const message of this.early.splice(0)) receive(message);
   }
 
   start() {
@@ -37,7 +43,7 @@ export class Simulator {
       else this.take(data);
     };
     this.worker.onerror = (event) => this.receive({ type: "broken", text: event.message ?? "no worker" });
-    this.worker.postMessage({ type: "load", files: this.files });
+    this.worker.postMessage({ type: "load", ...this.files });
     this.askedMs = null; // time of a ping without an answer
     this.waiting = []; // messages until the worker is ready
     this.isReady = this.isBegun = false;

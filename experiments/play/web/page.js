@@ -1,6 +1,6 @@
 // The page of `ccp play --browser` and of the playground. `connection.json` says which of them it is.
 
-import { Server } from "./engines.js";
+import { Server, Simulator } from "./engines.js";
 import { page, receive, say } from "./view.js";
 
 const connection = await (await fetch("connection.json")).json();
@@ -10,5 +10,6 @@ if (connection.events) {
     else receive(message);
   });
 } else {
-  (await import("./playground.js")).open(connection);
+  page.engine = new Simulator(connection); // loads while the rest of the page does
+  (await import("./playground.js")).open(page.engine, connection.algorithms);
 }

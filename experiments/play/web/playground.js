@@ -1,7 +1,6 @@
 // The playground: an editor, the simulator in a worker, and links.
 
 import { Editor } from "./editor.js";
-import { Simulator } from "./engines.js";
 import { fragmentOf, scenarioOf } from "./link.js";
 import { $, clear, page, receive, say, showError, stopped } from "./view.js";
 
@@ -16,7 +15,7 @@ let setting = {};
 let opened = null; // what the address says, until the first version begins
 let notice = null; // shown in place of errors until the next version
 
-export function open(connection) {
+export function open(simulator, algorithms) {
   $("what").textContent = "Edit a congestion control and see what it does. All of it runs in this page.";
   document.title = "ccplane playground";
   for (const id of ["write", "copy"]) $(id).hidden = false;
@@ -25,8 +24,9 @@ export function open(connection) {
     const line = text?.match(BAD_LINE)?.[1];
     editor.bad(line ? Number(line) : null);
   };
-  opened = load(connection.algorithms);
-  engine = page.engine = new Simulator(connection, take);
+  opened = load(algorithms);
+  engine = simulator;
+  engine.listen(take);
   $("run").addEventListener("click", run);
   $("copy").addEventListener("click", copy);
   $("algorithm").addEventListener("change", () => {
