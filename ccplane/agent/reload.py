@@ -339,7 +339,7 @@ class Loader:
 
     def _prepared(self, source: Source, name: str, class_name: str) -> tuple[Candidate, Host | None]:
         """Return an imported and checked candidate, and the algorithm that it would replace."""
-        self._try_out(source, name, class_name)
+        self.try_out(source, name, class_name)
         package = package_for(source, self.files.read)
         self.tried[name] = package.seen
 
@@ -360,8 +360,17 @@ class Loader:
         except TooSlow:
             raise too_slow(source, self._prepare_s) from None
 
-    def _try_out(self, source: Source, name: str, class_name: str) -> None:
-        """Check a candidate in a process that can be killed, before its code runs in this process."""
+    def try_out(self, source: Source, name: str, class_name: str) -> None:
+        """Check a candidate in a process that can be killed, before its code runs in this process.
+
+        Args:
+            source: Its source.
+            name: The running algorithm that it may replace; by default the one with its own name.
+            class_name: Its class, if the source defines several algorithms.
+
+        Raises:
+            CcpError: What is wrong with the candidate, or `reload.too_slow`.
+        """
         seen: dict[str, str | None] = {source.file: source.sha256}
         self.tried[name] = seen
 

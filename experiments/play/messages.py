@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.params import params_of
+from ccplane.base.errors import UsageError
 
 Message = dict[str, Any]
 
 Kind = Literal["save", "param", "path", "error"]
 """Kinds of marks."""
+
+RETURNED: Final = "the flows returned to the previous version"
+FIRST_FAILED: Final = "the flows run the fallback, CUBIC, until the next version"
+RIVAL_FAILED: Final = "its flow runs the fallback, CUBIC"
 
 
 def mark(t_s: float, kind: Kind, text: str) -> Message:
@@ -29,6 +35,7 @@ def params(algorithm: AnyAlgorithm) -> list[Message]:
         {
             "name": name,
             "value": getattr(algorithm, name),
+            "default": one.default,
             "min": one.min,
             "max": one.max,
             "unit": one.unit,
@@ -36,3 +43,18 @@ def params(algorithm: AnyAlgorithm) -> list[Message]:
         }
         for name, one in params_of(algorithm).items()
     ]
+
+
+def failed(name: str, detail: Mapping[str, Any], outcome: str) -> str:
+    """Return the text for an event `flow:failed` of an algorithm."""
+    where = f" ({detail['where']})" if detail["where"] else ""
+    return f"{name}.{detail['callback']} raised {detail['error']}{where}; {outcome}"
+
+
+def not_understood(message: Mapping[str, Any]) -> UsageError:
+    """Return the error for a message of no known type, or with wrong fields."""
+    return UsageError(
+        "play.bad_message",
+        f"cannot understand the message {str(dict(message))[:80]}",
+        fix="see `Session` in experiments/play/session.py for the messages and their fields",
+    )

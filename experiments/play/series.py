@@ -14,6 +14,9 @@ INTERVAL_US: Final = 50_000
 ROWS_US: Final = 5_000
 """Minimum time between two rows of a socket [us]."""
 
+STATE_SAMPLES: Final = 20
+"""Number of samples after which the state is repeated, with the digest: a second."""
+
 GOODPUT_SAMPLES: Final = 4
 """Number of intervals over which goodput is averaged: 200 ms."""
 
@@ -63,6 +66,10 @@ class Series:
             for column, value in zip(self._columns[number].values(), values, strict=True):
                 column.append(value)
             self._hash.update(struct.pack("<3q", *(-1 if value is None else value for value in values)))
+
+    def put(self, number: int, cwnd_bytes: int, srtt_us: int, delivered_bytes: int) -> None:
+        """Take the values of a flow, by its number from 0."""
+        self._last[number] = cwnd_bytes, srtt_us, delivered_bytes
 
     def message(self) -> dict[str, Any] | None:
         """Return the samples since the last call as a message, None if there are none."""

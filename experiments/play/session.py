@@ -34,8 +34,8 @@ from experiments.netlab.network_spec import emulator_spec
 from experiments.netlab.routes import graph_of
 from experiments.play import messages
 from experiments.play.messages import Message
-from experiments.play.series import FIRST_PORT, INTERVAL_US, ROWS_US, Series
-from experiments.play.setting import PATH_FIELDS, Setting
+from experiments.play.series import FIRST_PORT, INTERVAL_US, ROWS_US, STATE_SAMPLES, Series
+from experiments.play.setting import Setting, flow_names
 from experiments.runs import one_path
 from experiments.runs.sim_network import SimNetwork
 
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from ccplane.base._native import SimDatapath
 
 __all__ = ["Session", "Setting"]
-
-STATE_SAMPLES: Final = 20
-"""Number of samples after which the state is repeated, with the digest: a second."""
 
 PASTS: Final = 5
 """Maximum earlier versions to which the flows can return if a callback raises."""
@@ -113,9 +110,34 @@ class Session:
         return self._run.series.digest
 
     @property
+    def name(self) -> str:
+        """Name of the algorithm in the agent."""
+        return self._run.name
+
+    @property
+    def over(self) -> bool:
+        """Whether the duration has passed."""
+        return self._run.over
+
+    @property
     def running(self) -> bool:
         """Whether time can pass: neither paused nor over."""
         return not self._paused and not self._run.over
+
+    @property
+    def agent_loop(self) -> AgentLoop:
+        """The agent loop since the start or restart."""
+        return self._run.agent_loop
+
+    @property
+    def t_s(self) -> float:
+        """Time since the start or restart [s]."""
+        return self._run.t_s
+
+    @property
+    def speed(self) -> float:
+        """Virtual seconds per second of `advance`."""
+        return self._speed
 
     def state(self) -> Message:
         """Return the state."""
@@ -183,11 +205,7 @@ class Session:
             case {"type": "speed", "value": float() | int() as value}:
                 self._speed = _checked_speed(value)
                 return []
-        raise UsageError(
-            "play.bad_message",
-            f"cannot understand the message {str(dict(message))[:80]}",
-            fix="see `Session` in experiments/play/session.py for the messages and their fields",
-        )
+        raise messages.not_understood(message)
 
     def _restart(self, message: Mapping[str, Any]) -> None:
         setting = self._run.setting
@@ -224,7 +242,7 @@ class _Run:
         setting: The setting, with the current path.
         name: Name of the algorithm in the agent.
         series: The samples.
-        over: Whether the duration has passed.
+        agent_loop: The agent.
     """
 
     def __init__(self, setting: Setting, candidate: Candidate) -> None:
@@ -239,16 +257,16 @@ class _Run:
         self._datapath: SimDatapath = sim.open_world(spec, host_mtu_bytes=graph.host_mtu_bytes)
         self._net = SimNetwork(self._datapath, graph)
         self._begun_us = self._datapath.now_us
-        self._loop = AgentLoop(
+        self.agent_loop = AgentLoop(
             self._datapath,
             [own] if rival is None else [own, rival],
             clock=lambda: self._datapath.now_us / 1e6,
         )
-        self._loop.hosts[self.name].version = candidate.version
-        self._loop.events.listen(self._listen)
-        names = _flow_names(setting, self.name)
+        self.agent_loop.hosts[self.name].version = candidate.version
+        self.agent_loop.events.listen(self._listen)
+        names = flow_names(setting, self.name)
         self.series = Series(names)
-        for host in self._loop.hosts.values():
+        for host in self.agent_loop.hosts.values():
             self._datapath.register(host.cc_name, host.algorithm.needs_ecn)
         for number, flow in enumerate(names, 1):
             self._connect(number, flow, own if number <= setting.flows else rival)
@@ -256,7 +274,7 @@ class _Run:
     @property
     def algorithm(self) -> AnyAlgorithm:
         """The current version."""
-        return self._loop.hosts[self.name].algorithm
+        return self.agent_loop.hosts[self.name].algorithm
 
     @property
     def t_s(self) -> float:
@@ -293,7 +311,7 @@ class _Run:
         self._datapath.horizon_us = end_us
         while self._datapath.now_us < end_us:
             try:
-                self._loop.turn(POLL_MS)
+                self.agent_loop.turn(POLL_MS)
             except TooSlow:
                 self._stop_slow()
         self.series.take(self._datapath.latest())
@@ -304,9 +322,9 @@ class _Run:
 
     def edit(self, source: Source) -> list[Message]:
         """Switch the flows to a new version; raises what is wrong with it."""
-        host = self._loop.hosts[self.name]
+        host = self.agent_loop.hosts[self.name]
         if host.version.sha256 == source.sha256:
-            return []
+            return [messages.mark(self.t_s, "save", "saved without a change")]
         candidate = prepare(source, ebpf.compile_program, host.version.class_name)
         try:
             check_takeover(host.algorithm, candidate)
@@ -319,28 +337,21 @@ class _Run:
         return [messages.mark(self.t_s, "save", "; ".join(["saved", *notes]))]
 
     def _take_over(self, candidate: Candidate, *, fresh: bool = False) -> list[str]:
-        host = self._loop.hosts[self.name]
+        host = self.agent_loop.hosts[self.name]
         before = host.algorithm
         after = successor(candidate, self.name, self._datapath, host)
-        done = self._loop.changes.reload(self.name, after, fresh=fresh)
+        done = self.agent_loop.changes.reload(self.name, after, fresh=fresh)
         drop_module(before)
         return done.notes
 
     def set_param(self, name: str, value: object) -> list[Message]:
         """Set a parameter; raises if there is none or it does not accept the value."""
-        self._loop.changes.set_params({name: value}, Which(algorithm=self.name))
+        self.agent_loop.changes.set_params({name: value}, Which(algorithm=self.name))
         return [messages.mark(self.t_s, "param", f"{name}={getattr(self.algorithm, name)}")]
 
     def change_path(self, fields: Mapping[str, Any]) -> list[Message]:
         """Change the path; raises if a field or value is wrong."""
-        unknown = set(fields) - set(PATH_FIELDS)
-        if unknown:
-            raise UsageError(
-                "play.bad_setting",
-                f"{', '.join(sorted(unknown))} cannot change while flows run",
-                fix=f"change {', '.join(PATH_FIELDS)}, or restart",
-            )
-        setting = self.setting.changed(fields)
+        setting = self.setting.changed_path(fields)
         one_path.change(self._net, setting.total_flows, *setting.path)
         self.setting = setting
         return [messages.mark(self.t_s, "path", setting.path_text())]
@@ -359,9 +370,9 @@ class _Run:
             why="it has an endless loop, or does too much work per report",
             fix="make the callback faster, and save the file",
         )
-        for live in list(self._loop.flows.values()):
+        for live in list(self.agent_loop.flows.values()):
             if live.host.name == self.name and not live.failed:
-                self._loop.fail(live, error, "on_report")
+                self.agent_loop.fail(live, error, "on_report")
 
     def _after_failures(self) -> list[Message]:
         """Return the flows to the previous version if the current one raised."""
@@ -369,24 +380,21 @@ class _Run:
         said: list[Message] = []
         own = [event for event in failed if event.algorithm == self.name]
         for event in [one for one in failed if one.algorithm != self.name][:1]:
-            said += messages.failure(self.t_s, _text_of(event, "its flow runs the fallback, CUBIC"))
+            said += messages.failure(
+                self.t_s, messages.failed(event.algorithm, event.detail, messages.RIVAL_FAILED)
+            )
         if not own:
             return said
-        text = "the flows run the fallback, CUBIC, until the next version"
+        outcome = messages.FIRST_FAILED
         while self._pasts:
             past = self._pasts.pop()
             try:
                 self._take_over(again(past, self.name, ebpf.compile_program), fresh=True)
             except CcpError:
                 continue
-            text = "the flows returned to the previous version"
+            outcome = messages.RETURNED
             break
-        return [*said, *messages.failure(self.t_s, _text_of(own[0], text))]
-
-
-def _text_of(event: Event, outcome: str) -> str:
-    where = f" ({event.detail['where']})" if event.detail["where"] else ""
-    return f"{event.algorithm}.{event.detail['callback']} raised {event.detail['error']}{where}; {outcome}"
+        return [*said, *messages.failure(self.t_s, messages.failed(self.name, own[0].detail, outcome))]
 
 
 def _running(algorithm: AnyAlgorithm, name: str, programs: Mapping[str, Any]) -> Running:
@@ -404,14 +412,6 @@ def _rival(against: str | None, taken: str) -> Running | None:
         RIVAL if derived(name) == derived(taken) else name,
         compile_programs(algorithm, ebpf.compile_program),
     )
-
-
-def _flow_names(setting: Setting, name: str) -> list[str]:
-    own = [name] if setting.flows == 1 else [f"{name} {number}" for number in range(1, setting.flows + 1)]
-    if setting.against is None:
-        return own
-    rival = setting.against if setting.against != name else f"{name} (rival)"
-    return [*own, rival]
 
 
 def _checked_speed(value: float) -> float:

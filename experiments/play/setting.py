@@ -65,12 +65,19 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 else "change the value of this field",
             ) from None
 
-    def changed(self, fields: Mapping[str, Any]) -> Self:
-        """Return the setting with other values of some fields.
+    def changed_path(self, fields: Mapping[str, Any]) -> Self:
+        """Return the setting with a changed path.
 
         Raises:
             UsageError: `play.bad_setting`, with the field.
         """
+        unknown = set(fields) - set(PATH_FIELDS)
+        if unknown:
+            raise UsageError(
+                "play.bad_setting",
+                f"{', '.join(sorted(unknown))} cannot change while flows run",
+                fix=f"change {', '.join(PATH_FIELDS)}, or restart",
+            )
         return self.of(self.as_dict() | dict(fields))
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,8 +101,15 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def path_text(self) -> str:
         """Return the path in words."""
-        loss = f", {self.loss:.3g} of packets lost" if self.loss else ", no random loss"
         return (
             f"{self.rate_bytes_per_s / 125_000:.4g} Mbit/s, {self.rtt_us / 1000:.4g} ms,"
-            f" buffer {self.buffer_bdp:.3g} BDP{loss}"
+            f" buffer {self.buffer_bdp:.3g} BDP, loss {100 * self.loss:.3g}%"
         )
+
+
+def flow_names(setting: Setting, name: str) -> list[str]:
+    """Return the names of all flows of a setting, for an algorithm of this name."""
+    own = [name] if setting.flows == 1 else [f"{name} {number}" for number in range(1, setting.flows + 1)]
+    if setting.against is None:
+        return own
+    return [*own, setting.against if setting.against != name else f"{name} (rival)"]

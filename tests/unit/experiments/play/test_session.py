@@ -78,7 +78,8 @@ def test_flows_switch_to_an_edited_version() -> None:
 
 def test_saving_without_a_change_does_nothing() -> None:
     session = Session(LOSSY, SLOW)
-    assert [one["type"] for one in session.handle({"type": "edit", "source": SLOW})] == ["state"]
+    (mark,) = of_kind(session.handle({"type": "edit", "source": SLOW}), "mark")
+    assert mark["text"] == "saved without a change"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_the_path_changes_while_flows_run() -> None:
     session = Session(Setting(), AIMD)
     session.advance(5.0)
     said = session.handle({"type": "path", "rate_bytes_per_s": 1.25e6, "rtt_us": 20_000, "loss": 0.001})
-    assert of_kind(said, "mark")[0]["text"] == "10 Mbit/s, 20 ms, buffer 1 BDP, 0.001 of packets lost"
+    assert of_kind(said, "mark")[0]["text"] == "10 Mbit/s, 20 ms, buffer 1 BDP, loss 0.1%"
     assert of_kind(said, "state")[0]["setting"]["rtt_us"] == 20_000
     (samples,) = of_kind(session.advance(5.0), "samples")
     (flow,) = samples["flows"]
