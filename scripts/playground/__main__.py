@@ -1,4 +1,4 @@
-"""Put the page, Pyodide, the bundled editor, and ccplane's files together: `python -m scripts.playground CACHE OUT`."""
+"""Put page, editor, Pyodide, and ccplane's files together: `python -m scripts.playground CACHE OUT`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,18 @@ ALGORITHMS: Final = {
 }
 """Sources to begin with."""
 
-SOURCES: Final = ("broker", "ccp_algs", "ccplane", "experiments/*.py", "experiments/netlab", "experiments/play")
-SOURCES_TOO: Final = ("experiments/runs", "telemetry")
+PACKAGES: Final = ("broker", "ccp_algs", "ccplane", "telemetry")
+EXPERIMENTS: Final = ("experiments/*.py", "experiments/netlab", "experiments/play", "experiments/runs")
 LEFT_OUT: Final = ("ccp_algs/hyvar", "ccplane/agent/panel", "experiments/play/web")
 """Python files of the page; none of those left out works there."""
 
-PYODIDE: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+PYODIDE: Final = (
+    "pyodide.mjs",
+    "pyodide.asm.mjs",
+    "pyodide.asm.wasm",
+    "python_stdlib.zip",
+    "pyodide-lock.json",
+)
 
 CONNECTION: Final = {
     "worker": "worker.js",
@@ -56,7 +62,8 @@ def main() -> None:
     (out / "connection.json").write_text(json.dumps(CONNECTION), encoding="utf-8")
     _files(cache, out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    print(f"{out.relative_to(ROOT)}: {size / 1e6:.1f} MB; serve it: python -m http.server -d {out.relative_to(ROOT)}")
+    where = out.relative_to(ROOT)
+    print(f"{where}: {size / 1e6:.1f} MB; serve it: python -m http.server -d {where}")
 
 
 def _bundle(modules: Path, out: Path) -> None:
@@ -80,7 +87,7 @@ def _files(cache: Path, out: Path) -> None:
     """Write the archive that the page unpacks, with bytecode of Pyodide's Python."""
     staged = cache / "files"
     shutil.rmtree(staged, ignore_errors=True)
-    for pattern in (*SOURCES, *SOURCES_TOO):
+    for pattern in (*PACKAGES, *EXPERIMENTS):
         for path in sorted(ROOT.glob(pattern)):
             for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
                 name = file.relative_to(ROOT)
@@ -88,9 +95,8 @@ def _files(cache: Path, out: Path) -> None:
                     _copy(file, staged / name)
     for file in sorted((cache / "python/msgspec").iterdir()):
         _copy(file, staged / "msgspec" / file.name)
-    _copy(
-        cache / "target/wasm32-unknown-emscripten/release/_native.wasm", staged / "ccplane/base/_native.abi3.so"
-    )
+    extension = cache / "target/wasm32-unknown-emscripten/release/_native.wasm"
+    _copy(extension, staged / "ccplane/base/_native.abi3.so")
     subprocess.run(["node", Path(__file__).with_name("prepare.mjs"), out, staged], check=True)
 
 

@@ -132,9 +132,12 @@ export class Plots {
 
   drawMarks(plot, labelled, text) {
     const { ctx, bbox } = plot;
+    const back = getComputedStyle(document.body).backgroundColor;
     const bad = this.dark.matches ? "#ff8a80" : "#b3261e";
     ctx.save();
     ctx.lineWidth = devicePixelRatio;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "alphabetic";
     ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
     const taken = []; // right ends of the labels in each row
     for (const { t_s, kind, text: said } of this.marks) {
@@ -154,7 +157,12 @@ export class Plots {
       let row = taken.findIndex((end) => end <= left);
       if (row < 0) row = taken.length;
       taken[row] = left + width;
-      if (row < 4) ctx.fillText(label, left, bbox.top + (row + 1) * 13 * devicePixelRatio);
+      if (row >= 4) continue;
+      ctx.lineWidth = 4 * devicePixelRatio; // the background, so that curves do not cross the text
+      ctx.strokeStyle = back;
+      ctx.strokeText(label, left, bbox.top + (row + 1) * 13 * devicePixelRatio);
+      ctx.fillText(label, left, bbox.top + (row + 1) * 13 * devicePixelRatio);
+      ctx.lineWidth = devicePixelRatio;
     }
     ctx.restore();
   }

@@ -79,6 +79,7 @@ function showState(message) {
   const over = setting.duration_s !== null && t_s >= setting.duration_s;
   for (const id of ["restart", "speed", "copy"]) $(id).disabled = false;
   $("pause").disabled = over;
+  $("speed").disabled = datapath === "kernel"; // real time
   $("pause").textContent = running ? "pause" : "continue";
   if (document.activeElement !== $("speed")) $("speed").value = speed;
   const how = over ? "ended" : running ? "running" : "paused";
