@@ -21,7 +21,7 @@ mkdir -p .cache/playground
 cache=$(cd .cache/playground && pwd -P)
 
 rust() {
-	[ -x "$cache/rust/bin/rust-lld" ] && return
+	[ -x "$cache/rust/bin/wasm-ld" ] && return
 	echo "unpacking Rust for WebAssembly in .cache/playground (0.8 GB)"
 	rm -rf "$cache/rust"
 	mkdir -p "$cache/rust/bin"
@@ -34,7 +34,7 @@ rust() {
 		rm -f ./*.deb
 		mkdir -p usr/lib/rustlib/src
 		ln -sfn "$(echo "$PWD"/usr/src/rustc-*)" usr/lib/rustlib/src/rust
-		ln -sf "$(echo "$PWD"/usr/bin/wasm-ld-*)" bin/rust-lld
+		ln -sf "$(echo "$PWD"/usr/bin/wasm-ld-*)" bin/wasm-ld
 	)
 }
 

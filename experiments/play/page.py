@@ -19,7 +19,7 @@ _session: Session | None = None
 def handle(text: str) -> str:
     """Do what a message asks; return messages, as a JSON array.
 
-    Besides the messages of `Session.handle`, `begin` (`setting`, `source`, `params`, `speed`) starts a
+    In addition to the messages of `Session.handle`, `begin` (`setting`, `source`, `params`, `speed`) starts a
     session in place of the one before. The message `accepted` says that the source of the request runs.
     """
     message = msgspec.json.decode(text, type=dict[str, Any])

@@ -10,5 +10,5 @@ while (($#)); do
 	esac
 	shift
 done
-exec rust-lld --shared --experimental-pic --unresolved-symbols=import-dynamic --export=PyInit__native \
+exec wasm-ld --shared --experimental-pic --unresolved-symbols=import-dynamic --export=PyInit__native \
 	--no-entry --gc-sections --strip-all -o "$output" "${objects[@]}"
