@@ -44,7 +44,7 @@ extension() {
 	local flags="-Crelocation-model=pic -Zlink-native-libraries=no -Cpanic=abort -Clink-self-contained=no"
 	(
 		cd native
-		export LD_LIBRARY_PATH=$root/lib/x86_64-linux-gnu:$root/lib:$(echo "$root"/lib/llvm-*/lib)
+		export LD_LIBRARY_PATH=$root/lib/x86_64-linux-gnu:$root/lib
 		export PATH=$cache/rust/bin:$PATH RUSTC=$root/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS=$flags PYO3_NO_PYTHON=1
 		export CARGO_TARGET_DIR=$cache/target CARGO_TARGET_WASM32_UNKNOWN_EMSCRIPTEN_LINKER=$OLDPWD/scripts/playground/link.sh
 		export CC_wasm32_unknown_emscripten=clang AR_wasm32_unknown_emscripten=llvm-ar CFLAGS_wasm32_unknown_emscripten=-fPIC
