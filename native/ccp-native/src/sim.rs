@@ -317,7 +317,9 @@ impl SimDatapath {
         let rows = self.0.now().world.take_rows();
         let latest: BTreeMap<_, _> = rows.iter().map(|row| ((row.netns, row.dport), row)).collect();
         let numbers = latest.into_values();
-        numbers.map(|row| (row.dport, row.cwnd_bytes, row.srtt_us, row.mss_bytes, row.delivered_pkts)).collect()
+        numbers
+            .map(|row| (row.dport, row.cwnd_bytes, row.srtt_us, row.mss_bytes, row.delivered_pkts))
+            .collect()
     }
 
     /// Arrivals at receivers since the last call.
