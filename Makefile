@@ -128,6 +128,11 @@ docs: build .venv/.dev ## build the site in out/site: pages, notebooks, playgrou
 	$(PHASE)
 	$(BIN)/python -m scripts.site
 
+.PHONY: playground
+playground: build ## build the playground in out/playground: simulator and agent in the browser, as WebAssembly
+	$(PHASE)
+	scripts/playground.sh
+
 .PHONY: facts
 facts: build ## copy the descriptions in intf.h (primitives, totals, reports, counters) into Python and the documents
 	$(BIN)/python -m scripts.facts

@@ -19,10 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from ccp_algs.carry import carry_over
 from ccp_algs.errors import ContractError
@@ -31,6 +28,10 @@ from ccp_algs.params import ParamMeta
 from ccplane.base.flows import FlowInfo as FlowInfo
 from ccplane.base.flows import FlowStats as FlowStats
 from ccplane.base.flows import ReportHead as ReportHead
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Program = str | FoldMeta
 """A fold program: source text in the CCP language, or a class derived from FoldProgram."""

@@ -15,8 +15,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, SupportsFloat
 
-import numpy as np
-
 from ccp_algs.api import (
     Algorithm,
     AnyAlgorithm,
@@ -395,6 +393,8 @@ class _VectorTrial:
 
     def run(self) -> None:
         """Feed the algorithm all reports."""
+        import numpy as np
+
         dtype = np.dtype([*REPORT_HEAD, *((name, "<u8") for name in self._fields)])
         known = {info.flow_id for info in self.infos}
         self._record(self.algorithm.on_reports(np.zeros(0, dtype), self._program), known)
@@ -452,7 +452,7 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
             )
         columns[name] = column
     for column in (updates.flow_ids, *columns.values()):
-        if column.shape != updates.flow_ids.shape or column.dtype != np.uint64:
+        if column.shape != updates.flow_ids.shape or column.dtype != "uint64":
             raise ContractError(
                 "contract.not_updates",
                 f"an array of Updates has the wrong shape or type: {column.shape} and type {column.dtype}",

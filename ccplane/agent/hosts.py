@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol, cast
 
-import numpy as np
-
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
 from ccp_algs.api import AnyAlgorithm, Decided
 from ccp_algs.params import changes
@@ -356,6 +354,8 @@ class VectorHost(Host):
             Number of reports delivered: those of flows that did not fail.
         """
         if self._failed:
+            import numpy as np
+
             failed = np.fromiter(self._failed, np.uint64, len(self._failed))
             reports = reports[~np.isin(reports["flow_id"], failed)]
         if self.instance is not None and len(reports):
@@ -373,7 +373,7 @@ class VectorHost(Host):
     def row_of_last(self, live: Live) -> dict[str, Any] | None:
         """Return the last report of a flow; None if it is not among the reports kept."""
         for reports in reversed(self._recent):
-            rows = np.flatnonzero(reports["flow_id"] == live.flow.info.flow_id)
+            (rows,) = (reports["flow_id"] == live.flow.info.flow_id).nonzero()
             if len(rows):
                 (row,) = rows_of(reports[rows[-1:]], lambda flow_id: True)
                 return row

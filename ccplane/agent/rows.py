@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import numpy as np
-
 from ccplane.datapath.protocol import REPORT_HEAD, Reports
 
 HEAD: Final = tuple(name for name, _ in REPORT_HEAD)
@@ -14,6 +12,8 @@ HEAD: Final = tuple(name for name, _ in REPORT_HEAD)
 
 def rows_of(reports: Reports, flow_ids: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
     """Yield reports as dictionaries: the head, and the program's registers under `fields`."""
+    import numpy as np
+
     names = reports.dtype.names or ()
     wanted = [flow_id for flow_id in np.unique(reports["flow_id"]).tolist() if flow_ids(flow_id)]
     if not wanted:

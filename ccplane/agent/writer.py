@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ccp_algs import Updates
-from ccplane.agent.vector import send
 from ccplane.datapath.protocol import Datapath
 
 
@@ -26,6 +25,8 @@ class Writer:
 
     def send(self, updates: Updates) -> None:
         """Write the decisions of a vectorised algorithm; same errors as `ccplane.agent.vector.send`."""
+        from ccplane.agent.vector import send  # needs NumPy, which other algorithms do not
+
         send(self._datapath, updates)
         if self._look_at_many is not None:
             self._look_at_many(updates)

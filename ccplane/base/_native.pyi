@@ -368,6 +368,12 @@ class SimDatapath(Datapath):
 
         `netns` is 1 + the index of the host. A socket that received nothing since its last row has no row.
         """
+    def latest(self) -> list[tuple[int, int, int, int, int]]:
+        """Return the last sample of each socket that `rows` would return, without NumPy.
+
+        Each has the destination port, the window [bytes], the smoothed RTT [us; 0 if unknown], the MSS
+        [bytes], and the number of packets delivered.
+        """
     def arrivals(self) -> NDArray[np.void]:
         """Return arrivals at receivers since the last call, in the format of `TcpArrivals.drain`.
 

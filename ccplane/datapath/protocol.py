@@ -7,15 +7,16 @@ simulator). The protocols are structural: the native classes implement them with
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from ccplane.base.flows import REPORT_HEAD as REPORT_HEAD
 from ccplane.base.flows import FlowInfo, FlowStats, ReportHead
 
-Reports = NDArray[np.void]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Reports: TypeAlias = "NDArray[np.void]"
 """Reports of one program: a structured array of `REPORT_HEAD`, then one u8 column per Report register."""
 
 FALLBACK_PROGRAM = 0

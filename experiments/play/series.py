@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
-
-import numpy as np
 
 INTERVAL_US: Final = 50_000
 """Time between two samples [us]."""
@@ -49,14 +47,10 @@ class Series:
         """Hash of all samples so far."""
         return self._hash.hexdigest()
 
-    def take(self, rows: np.ndarray) -> None:
-        """Take the rows of an interval, in order of time."""
-        for number in range(len(self.names)):
-            own = rows[rows["dport"] == FIRST_PORT + number]
-            if len(own):
-                row = own[-1]
-                delivered = int(row["delivered_pkts"]) * int(row["mss_bytes"])
-                self._last[number] = int(row["cwnd_bytes"]), int(row["srtt_us"]), delivered
+    def take(self, rows: Iterable[tuple[int, int, int, int, int]]) -> None:
+        """Take the last row of each socket in an interval, as of `SimDatapath.latest`."""
+        for port, cwnd_bytes, srtt_us, mss_bytes, delivered_pkts in rows:
+            self._last[port - FIRST_PORT] = cwnd_bytes, srtt_us, delivered_pkts * mss_bytes
 
     def sample(self) -> None:
         """End the interval."""

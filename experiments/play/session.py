@@ -314,7 +314,7 @@ class _Run:
                 self.agent_loop.turn(POLL_MS)
             except TooSlow:
                 self._stop_slow()
-        self.series.take(self._datapath.rows())
+        self.series.take(self._datapath.latest())
         self.series.sample()
         return self._after_failures()
 

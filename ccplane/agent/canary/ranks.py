@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 EXACT_STEPS: Final = 4_000_000
 """Maximum additions for the exact distribution (a few ms); beyond, the normal approximation is used."""
@@ -27,6 +28,8 @@ def p_smaller(chosen: Sequence[float], others: Sequence[float]) -> float:
         The one-sided p-value; 1 if a side is empty. The normal approximation has a continuity correction of
         half a rank and heavier tails than the exact distribution, so it tends to overestimate p.
     """
+    import numpy as np
+
     n, total = len(chosen), len(chosen) + len(others)
     if not chosen or not others:
         return 1.0
@@ -53,6 +56,8 @@ def spent(look: int, level: float) -> float:
 
 def _doubled_ranks(values: np.ndarray) -> np.ndarray:
     """Return twice the ranks (from 1), as integers; equal values share their average rank."""
+    import numpy as np
+
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (2 * last - counts + 1)[inverse]
@@ -60,6 +65,8 @@ def _doubled_ranks(values: np.ndarray) -> np.ndarray:
 
 def _counted(ranks: np.ndarray, n: int, maximum: int) -> float:
     """Return the fraction of all selections of n ranks whose sum is at most `maximum`."""
+    import numpy as np
+
     ways = np.zeros((n + 1, maximum + 1))
     ways[0, 0] = 1.0
     for rank in ranks.tolist():

@@ -1,6 +1,6 @@
 //! `SimDatapath`: the simulated datapath.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -310,6 +310,16 @@ impl SimDatapath {
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let rows = self.0.now().world.take_rows();
         tcp_rows::samples(py, &bytes(&rows))
+    }
+
+    /// The last sample of each sender's socket since the last call, as plain numbers: `rows` without NumPy.
+    fn latest(&self) -> Vec<(u16, u64, u32, u32, u64)> {
+        let rows = self.0.now().world.take_rows();
+        let latest: BTreeMap<_, _> = rows.iter().map(|row| ((row.netns, row.dport), row)).collect();
+        let numbers = latest.into_values();
+        numbers
+            .map(|row| (row.dport, row.cwnd_bytes, row.srtt_us, row.mss_bytes, row.delivered_pkts))
+            .collect()
     }
 
     /// Arrivals at receivers since the last call.

@@ -1,0 +1,1 @@
+"""Assembles the playground; `scripts/playground.sh` is its entry point."""
