@@ -248,7 +248,10 @@ def show(
     results: Annotated[
         Path,
         typer.Option(
-            "--results", metavar="FOLDER", help="Folder of results that `ccp bench NAME --keep FOLDER` saved."
+            "--results",
+            metavar="FOLDER",
+            help="Folder of results that `ccp bench NAME --keep FOLDER` saved.",
+            show_default="docs/results/bench",
         ),
     ] = KEPT,
     report: ReportFile = None,
