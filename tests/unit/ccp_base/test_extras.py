@@ -16,7 +16,7 @@ from ccplane.base.errors import LoadError
 from ccplane.base.extras import EXTRA_OF, extra_part, lacking
 
 PROJECT: dict[str, Any] = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-BROUGHT_BY = {"IPython": "ipykernel", "torch": "stable-baselines3"}
+BROUGHT_BY = {"IPython": "ipykernel", "markupsafe": "jinja2", "torch": "stable-baselines3"}
 """What comes with something else, or something of another name."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ccp_algs import example_aimd
-from experiments.play import empty, page
+from experiments.play import page
 
 SOURCE = Path(example_aimd.__file__).read_text()
 SETTING = {"rate_bytes_per_s": 2.5e6, "rtt_us": 20_000, "seed": 3}
@@ -78,7 +78,7 @@ def test_a_beginning_that_is_refused_leaves_no_session(source: str, setting: dic
 
 
 def test_the_empty_algorithm_keeps_its_window() -> None:
-    begin(Path(empty.__file__).read_text())
+    begin(Path(page.__file__).with_name("empty.py").read_text())
     page.advance(1.0)
     (samples,) = [one for one in json.loads(page.advance(1.0)) if one["type"] == "samples"]
     (flow,) = samples["flows"]
