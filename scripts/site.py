@@ -1,8 +1,7 @@
-"""Build the site of the documents into out/site: pages, notebooks, and the playground and reports that exist.
+"""Build the site of the documents into out/site: pages, notebooks, reports, and the playground if built.
 
-The pages are those of `docs`, checked strictly. Notebooks become pages with the outputs that they store. A
-folder in `EXTRAS` (`make playground`, `ccp paper NAME --report`) goes to the site as it is; if it does not
-exist, it is named and left out.
+The pages are those of `docs`, checked strictly. Notebooks become pages with the outputs that they store.
+Reports are made from docs/results; the pages of results link to them.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ CONFIG: Final = ROOT / "out/site.yml"
 SITE: Final = ROOT / "out/site"
 NOTEBOOKS: Final = ROOT / "experiments/notebooks"
 
-EXTRAS: Final = {
-    "playground": ("Playground", "`make playground` builds it"),
-    "reports": ("Reports", "made here"),
-}
-"""Folder of `out`, and of the site -> its title, and where it comes from."""
+PLAYGROUND: Final = ROOT / "out/playground"
 
 
 def notebooks(into: Path) -> list[dict[str, str]]:
@@ -57,22 +52,13 @@ def notebooks(into: Path) -> list[dict[str, str]]:
     return entries
 
 
-def copy_extras() -> None:
-    """Copy the folders that exist into the site, and print what is left out."""
-    for name, (title, source) in EXTRAS.items():
-        folder = ROOT / "out" / name
-        if folder.is_dir():
-            shutil.copytree(folder, SITE / name)
-        else:
-            print(f"site: without {title.lower()}: {source}")
-
-
-def start_page(text: str, found: list[str]) -> str:
+def start_page(text: str, *, playground: bool) -> str:
     """Return the first page with links to what only the site has."""
     notebook = "experiments/notebooks/quickstart.ipynb"
     text = text.replace(f"`{notebook}`", f"[`{notebook}`](notebooks/quickstart.md)")
-    links = [f'<a href="{name}/">{EXTRAS[name][0]}</a>' for name in found]
-    return text.replace("Choose a door.", " · ".join(["Choose a door.", *links]), 1)
+    if playground:
+        text = text.replace("Choose a door.", 'Choose a door. · <a href="playground/">Playground</a>', 1)
+    return text
 
 
 def config(pages: list[dict[str, str]]) -> dict[str, Any]:
@@ -96,10 +82,9 @@ def main() -> int:
     shutil.rmtree(STAGE, ignore_errors=True)
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.copytree(ROOT / "docs", STAGE)
-    reports.written(ROOT / "out/reports")
-    present = [name for name in EXTRAS if (ROOT / "out" / name).is_dir()]
+    playground = PLAYGROUND.is_dir()
     first = STAGE / "README.md"
-    first.write_text(start_page(first.read_text(), present))
+    first.write_text(start_page(first.read_text(), playground=playground))
     CONFIG.write_text(
         yaml.safe_dump(config(notebooks(STAGE / "notebooks")), sort_keys=False, allow_unicode=True)
     )
@@ -112,7 +97,11 @@ def main() -> int:
     ]
     if code := subprocess.run(zensical, cwd=ROOT, check=False).returncode:
         return code
-    copy_extras()
+    reports.written(SITE / "reports")
+    if playground:
+        shutil.copytree(PLAYGROUND, SITE / "playground")
+    else:
+        print("site: without playground: `make playground` builds it")
     print(f"site: {SITE.relative_to(ROOT)}/index.html")
     return 0
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from scripts import scoreboard
 from scripts.figures import pages
@@ -24,23 +24,18 @@ ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 BEGIN: Final = "<!-- begin: made by `make docs-tables` -->"
 END: Final = "<!-- end -->"
-NOTHING: Final = "No results are kept yet."
 
 Writer = Callable[[str], str]
 
 
-def of_machines(kept: Path, table: Callable[[Any], str]) -> Writer:
-    """Return the writer of a table from a kept file."""
-
-    def made() -> str:
-        return table(json.loads(kept.read_text())) if kept.exists() else NOTHING
-
-    return lambda text: filled(text, f"{BEGIN}\n", END, made())
+def kernels(text: str) -> str:
+    """Return the page of kernels with the table of its kept results."""
+    return filled(text, f"{BEGIN}\n", END, results.table(json.loads(results.KEPT.read_text())))
 
 
 WRITERS: Final[dict[Path, Writer]] = {
     ROOT / "README.md": lambda text: filled(text, f"{BEGIN}\n", END, scoreboard.table()),
-    DOCS / "kernels.md": of_machines(results.KEPT, results.table),
+    DOCS / "kernels.md": kernels,
     **{page: lambda text, page=page: pages.written(page, text) for page in pages.all_pages()},
 }
 """Page -> function that returns it with its generated parts."""

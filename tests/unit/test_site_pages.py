@@ -56,6 +56,6 @@ def test_notebooks_join_the_navigation_and_a_placeholder_is_no_address() -> None
 
 def test_the_first_page_links_to_what_exists() -> None:
     text = (site.ROOT / "docs/README.md").read_text()
-    assert "(notebooks/quickstart.md)" in site.start_page(text, [])
-    assert "playground/" not in site.start_page(text, [])
-    assert '<a href="playground/">Playground</a>' in site.start_page(text, ["playground"])
+    assert "(notebooks/quickstart.md)" in site.start_page(text, playground=False)
+    assert "playground/" not in site.start_page(text, playground=False)
+    assert '<a href="playground/">Playground</a>' in site.start_page(text, playground=True)
