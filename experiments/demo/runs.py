@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ccplane.agent.commands.first import FILE
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -20,8 +22,8 @@ PAYLOAD_SHARE: Final = 1448 / 1500
 """Share of the rate that is TCP payload: with timestamps, an IP packet of 1500 bytes carries 1448."""
 LOSS_RATIO: Final = 0.005
 """Random packet loss on the lossy path."""
-MINE: Final = Path(__file__).parent / "mine.py"
-"""An algorithm as a user might write it."""
+MINE: Final = FILE
+"""An algorithm as a user might write it: that of `ccp new`."""
 EDITED: Final = Path(__file__).parent / "mine_edited.py"
 """The same algorithm with one line changed; saved while its flow runs."""
 

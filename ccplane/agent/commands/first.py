@@ -5,41 +5,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
-_TEXT: Final = '''\
-"""A first algorithm: increase the window each round trip, decrease it after a loss."""
-
-from __future__ import annotations
-
-from ccplane import Algorithm, register
-from ccplane.fold import Ack, Flow, FoldProgram, every, latest, total
-
-
-class Fold(FoldProgram):
-    """What the kernel accumulates between reports."""
-
-    lost = total(Ack.lost_pkts_sample)
-    srtt_us = latest(Flow.srtt_us)
-    min_rtt_us = latest(Flow.min_rtt_us)
-    when = every(Flow.srtt_us)
-
-
-@register("NAME")
-class TITLE(Algorithm):
-    """Add 10 % to the window each round trip; cut it by 30 % when the path is congested."""
-
-    program = Fold
-
-    def on_report(self, report: Fold) -> None:
-        """Set the window for the next round trip."""
-        congested = report.lost > 0
-        factor = 0.7 if congested else 1.1
-        self.flow.set(cwnd_bytes=max(factor * report.cwnd_bytes, 2 * self.flow.info.mss_bytes))
-'''
+FILE: Final = Path(__file__).parents[2] / "templates/mine.py"
+"""The algorithm, under the name `mine`; a user's file, which ccplane itself does not import."""
 
 
 def text_for(name: str) -> str:
     """Return the source of the first algorithm under a name."""
     title = "".join(part.capitalize() for part in name.split("_"))
-    return _TEXT.replace("NAME", name).replace("TITLE", title)
+    text = FILE.read_text(encoding="utf-8")
+    return text.replace('@register("mine")\nclass Mine(', f'@register("{name}")\nclass {title}(')

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-import experiments.demo
 from ccp_algs import registry
 from ccplane.agent import cli, runfile
 from ccplane.agent import serve as serving
 from ccplane.agent.commands import doctor
 from ccplane.base.errors import CcpError, LoadError, Several, VerifierError
 from ccplane.datapath import ebpf
+from experiments.demo.runs import EDITED, MINE
 from tests.unit.agent.fakes import FakeInfo, FakeStats, fake_datapath
 
 GOOD = """
@@ -410,11 +410,10 @@ def test_module_that_does_not_import_is_listed_with_its_error(monkeypatch: pytes
 
 
 def test_new_writes_the_algorithm_of_the_demo(tmp_path: Path) -> None:
-    demo = Path(experiments.demo.__file__).parent
     assert ccp("new", "mine", "--out", tmp_path).exit_code == 0
     text = (tmp_path / "mine.py").read_text()
-    assert text == (demo / "mine.py").read_text()
-    changed = {*text.splitlines()} - {*(demo / "mine_edited.py").read_text().splitlines()}
+    assert text == MINE.read_text()
+    changed = {*text.splitlines()} - {*EDITED.read_text().splitlines()}
     assert sorted(line.strip() for line in changed if "=" in line) == ["congested = report.lost > 0"]
 
 

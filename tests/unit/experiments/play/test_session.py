@@ -6,10 +6,11 @@ import pytest
 
 from ccplane.agent.deadline import deadline
 from ccplane.base.errors import CcpError
+from experiments.demo.runs import EDITED, MINE
 from experiments.play.session import Session, Setting
 
-SLOW = Path("experiments/demo/mine.py").read_text()
-FAST = Path("experiments/demo/mine_edited.py").read_text()
+SLOW = MINE.read_text()
+FAST = EDITED.read_text()
 AIMD = Path("ccp_algs/example_aimd.py").read_text()
 LOSSY = Setting(loss=0.005)
 
