@@ -1,8 +1,8 @@
 """`python -m scripts.vm.wifi`: in-band telemetry over simulated radios and hostapd, in a virtual machine.
 
 Runs the tests that need radios, `wifi_inside`, which checks what telemetry says, and one figure of `ccp demo
-wifi`. With --mininet-wifi another machine does the check in Mininet-WiFi. With --figure only these figures are
-made.
+wifi`. With --mininet-wifi another machine does the check in Mininet-WiFi. With --figure only these figures
+are made.
 """
 
 from __future__ import annotations

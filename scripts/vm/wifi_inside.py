@@ -1,6 +1,7 @@
 """Sends a flow over simulated Wi-Fi, and checks what its in-band telemetry says.
 
-The recording and the findings are kept in FOLDER. Exit status: 1 if a finding does not hold, 2 if it could not run.
+The recording and the findings are kept in FOLDER. Exit status: 1 if a finding does not hold, 2 if it could
+not run.
 """
 
 from __future__ import annotations
