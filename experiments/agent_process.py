@@ -25,6 +25,9 @@ PIN_DIR: Final = "/sys/fs/bpf/ccplane-lab"
 """Pin directory; it differs from the agent's default, so that an experiment does not take over the flows of a
 running agent."""
 
+WITH_THIS_PROCESS: Final = ("setpriv", "--pdeathsig", "TERM") if sys.platform == "linux" else ()
+"""Command prefix: end the command when the thread that starts it ends, even if this process is killed."""
+
 
 def ccp(*arguments: str) -> list[str]:
     """Return the command `ccp ...`; it imports nothing from the current directory."""
@@ -32,7 +35,7 @@ def ccp(*arguments: str) -> list[str]:
 
 
 class AgentProcess:
-    """An agent in its own process.
+    """An agent in its own process, which ends with this process.
 
     Attributes:
         pid: Process id.
@@ -64,7 +67,7 @@ class AgentProcess:
             LoadError: `load.agent`, with its output, if it exits or is not ready in time.
         """
         place = ["--pin-dir", pin_dir] if bind is None else ["--bind", str(bind)]
-        words = [*enter, *ccp(command, *arguments, *place)]
+        words = [*WITH_THIS_PROCESS, *enter, *ccp(command, *arguments, *place)]
         self._log: IO[str] = tempfile.TemporaryFile("a+")  # noqa: SIM115 - lives as long as the process
         self._written = ""
         self._process = subprocess.Popen(

@@ -1,7 +1,7 @@
 """Executes the notebooks and stores their outputs in them (`make notebooks`; NAME...: only these).
 
 The metadata of a notebook has a hash of its code cells when they were executed: a test compares it, so that
-stored outputs are never older than the code. `bcc.ipynb` needs BCC and root and is left without outputs.
+stored outputs are never older than the code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import nbformat
 from nbclient import NotebookClient
 
 FOLDER: Final = Path(__file__).parents[1] / "experiments/notebooks"
-WITHOUT_OUTPUTS: Final = ("bcc",)
 MAX_BYTES: Final = 300_000
 """Maximum size of a notebook with its outputs."""
 TIMEOUT_S: Final = 600
@@ -60,7 +59,7 @@ def _is_shown(output: Any) -> bool:
 def main() -> None:
     """Execute the notebooks."""
     for path in sorted(FOLDER.glob("*.ipynb")):
-        if path.stem in WITHOUT_OUTPUTS or (sys.argv[1:] and path.stem not in sys.argv[1:]):
+        if sys.argv[1:] and path.stem not in sys.argv[1:]:
             continue
         notebook = nbformat.read(path, as_version=4)
         execute(notebook)

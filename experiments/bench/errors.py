@@ -14,6 +14,7 @@ SLUGS: Final[dict[str, str]] = {
     "bench.cannot_read": "a kept result of a benchmark cannot be read",
     "bench.disturbed": "too many rounds were disturbed by other processes",
     "bench.no_program_ran": "the kernel counted no run of the measured BPF programs",
+    "bench.no_runs": "a folder has no runs to compare",
     "bench.not_kept": "a folder has no saved result of this name",
     "bench.unknown_name": "unknown benchmark or congestion control",
     "bench.unknown_revision": "unknown revision to compare with",

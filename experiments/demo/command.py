@@ -38,14 +38,10 @@ NEXT = (
 app = typer.Typer(add_completion=False)
 if importlib.util.find_spec("experiments.mininet_wifi"):  # wheels do not contain it
     from experiments.demo.wifi import wifi
-    from experiments.demo.wifi_findings import int_
 
     app.command(
         epilog=options.examples("sudo ccp demo wifi", "sudo ccp demo wifi --figure 6 -o figure6.svg")
     )(wifi)
-    app.command(
-        "int", epilog=options.examples("sudo ccp demo int", "sudo ccp demo int --mininet-wifi -o out/wifi")
-    )(int_)
 
 
 @app.callback(

@@ -1,4 +1,4 @@
-"""The network of `ccp demo int --mininet-wifi`: in-band telemetry in Mininet-WiFi.
+"""The network of `ccp demo wifi --mininet-wifi`: in-band telemetry in Mininet-WiFi.
 
 Two stations, two access points, a shaped wire between them, IPv6; as `chain.simulated_chain` builds it.
 The access points are bridges in the machine's own network namespace, as built by Mininet-WiFi.
@@ -124,7 +124,7 @@ def _mininet_wifi() -> Any:
             "Mininet-WiFi is not installed",
             sys.executable,
             str(error),
-            "see docs/mininet-wifi.md; `ccp demo wifi` and `ccp demo int` work without it",
+            "see docs/mininet-wifi.md; `ccp demo wifi` works without it",
         ) from error
     return Mininet_wifi
 

@@ -121,11 +121,7 @@ class KernelPlayer:
 
     def handle(self, message: Mapping[str, Any]) -> list[Message]:
         """Do what a message asks, as `Session.handle`."""
-        try:
-            said = self._handled(message)
-        except CcpError as error:
-            said = messages.failure(self._run.t_s, str(error))
-        return [*said, self.state()]
+        return [*messages.answered(self._handled, message, self._run.t_s), self.state()]
 
     def _handled(self, message: Mapping[str, Any]) -> list[Message]:
         match message:
@@ -276,17 +272,9 @@ class _Run:
 
     def state(self) -> Message:
         """Return the state."""
-        return {
-            "type": "state",
-            "t_s": self.t_s,
-            "params": self.params(),
-            "setting": self.setting.as_dict(),
-            "algorithm": self._name,
-            "running": True,
-            "speed": 1.0,
-            "datapath": "kernel",
-            "digest": self._series.digest,
-        }
+        return messages.state(
+            "kernel", self.t_s, self._name, self.params(), self.setting, self._series.digest
+        )
 
     # Samples and events
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.params import params_of
-from ccplane.base.errors import UsageError
+from ccplane.base.errors import CcpError, UsageError
+from experiments.play.setting import Setting
 
 Message = dict[str, Any]
 
@@ -27,6 +28,41 @@ def mark(t_s: float, kind: Kind, text: str) -> Message:
 def failure(t_s: float, text: str) -> list[Message]:
     """Return what shows an error: a mark with its first line, and the whole text."""
     return [mark(t_s, "error", text.partition("\n")[0]), {"type": "error", "text": text}]
+
+
+def answered(
+    handled: Callable[[Mapping[str, Any]], list[Message]], message: Mapping[str, Any], t_s: float
+) -> list[Message]:
+    """Return what handling a message returns, or the messages for the error that it raises."""
+    try:
+        return handled(message)
+    except CcpError as error:
+        return failure(t_s, str(error))
+
+
+def state(
+    datapath: Literal["sim", "kernel"],
+    t_s: float,
+    algorithm: str,
+    params: list[Message],
+    setting: Setting,
+    digest: str,
+    *,
+    running: bool = True,
+    speed: float = 1.0,
+) -> Message:
+    """Return the state of a path and its flows."""
+    return {
+        "type": "state",
+        "t_s": t_s,
+        "params": params,
+        "setting": setting.as_dict(),
+        "algorithm": algorithm,
+        "running": running,
+        "speed": speed,
+        "datapath": datapath,
+        "digest": digest,
+    }
 
 
 def params(algorithm: AnyAlgorithm) -> list[Message]:

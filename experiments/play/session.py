@@ -142,17 +142,16 @@ class Session:
     def state(self) -> Message:
         """Return the state."""
         run = self._run
-        return {
-            "type": "state",
-            "t_s": run.t_s,
-            "params": messages.params(run.algorithm),
-            "setting": run.setting.as_dict(),
-            "algorithm": run.name,
-            "running": self.running,
-            "speed": self._speed,
-            "datapath": "sim",
-            "digest": self.digest,
-        }
+        return messages.state(
+            "sim",
+            run.t_s,
+            run.name,
+            messages.params(run.algorithm),
+            run.setting,
+            self.digest,
+            running=self.running,
+            speed=self._speed,
+        )
 
     def advance(self, seconds: float) -> list[Message]:
         """Let `seconds` times the speed of virtual time pass; return what happened.
@@ -176,11 +175,7 @@ class Session:
 
     def handle(self, message: Mapping[str, Any]) -> list[Message]:
         """Do what a message asks; return what happened. Mistakes become `error` messages."""
-        try:
-            said = self._handled(message)
-        except CcpError as error:
-            said = messages.failure(self._run.t_s, str(error))
-        return [*said, self.state()]
+        return [*messages.answered(self._handled, message, self._run.t_s), self.state()]
 
     def _handled(self, message: Mapping[str, Any]) -> list[Message]:
         run = self._run

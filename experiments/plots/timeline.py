@@ -31,7 +31,7 @@ def timeline(
     """Draw columns of reports over time, and below them a panel for each source of events.
 
     Args:
-        reports: Columns `t_s`, `flow_id` and those of `panels`, as in `Recorded` of `features.probes.beside`.
+        reports: Columns `t_s`, `flow_id` and those of `panels`, as in `Recorded` of `probes.timeline`.
         events: Columns `t_s`, `source` and those of `fields`, likewise.
         panels: Columns of the reports, from top to bottom.
         fields: Source -> the field to draw, one dot per event. Events of other sources are ticks.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ccplane.agent.priority import raise_process
-from experiments.agent_process import ccp
+from experiments.agent_process import WITH_THIS_PROCESS, ccp
 from experiments.errors import RunError
 from experiments.netlab import process
 from experiments.runs.bus import failed
@@ -58,8 +58,7 @@ class Program:
         self._first_words = lines if emits else self._log
         with open(lines, "wb") as out, open(self._log, "wb") as log:
             self.process = process.start(
-                # Otherwise it would keep running if this process is killed.
-                ["setpriv", "--pdeathsig", "TERM", *ccp(*arguments)],
+                [*WITH_THIS_PROCESS, *ccp(*arguments)],
                 where=self._what,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ccplane.base import options
 from ccplane.base.names import close_names
+from experiments.bench.errors import BenchError
 from experiments.bench.report import not_kept
 from experiments.papers.kept import Kept
 from experiments.report import write
@@ -94,6 +95,14 @@ def validate(
     chosen = [one for one in drawn if not case or one.name in case]
     scenarios = [one.scenario for one in chosen]
     rows = running.collect(scenarios, rounds, place, jobs=jobs, run=not no_run, report=Screen())
+    if rows.empty:
+        raise BenchError(
+            "bench.no_runs",
+            "there is no run to compare",
+            str(place),
+            "the folder has no run, and --no-run was given" if no_run else "all runs failed",
+            f"sudo ccp validate --draw {draw} --seed {seed}" if no_run else "see the failures above",
+        )
     heldout = Heldout.of(chosen, rows)
     if keep is not None:
         heldout.keep(keep / f"{place.name}.json")

@@ -100,7 +100,7 @@ def collect(
             rows += [row_of(one) | {"round": number} for one in done]
     order = {name: place for place, name in enumerate(one.name for one in scenarios)}
     columns = ["case", "datapath", "round"]
-    table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=[*columns, "late_us"])
+    table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
     return table.sort_values(columns, key=lambda one: one.map(order) if one.name == _CASE else one)
 
 

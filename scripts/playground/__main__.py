@@ -8,20 +8,20 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from ccplane.agent.commands.new import for_users
+from ccplane.agent.commands import first
 
 ROOT: Final = Path(__file__).parents[2]
 WEB: Final = ROOT / "experiments/play/web"
 UPLOT: Final = ROOT / "ccplane/agent/panel/front/uplot"
 
 ALGORITHMS: Final = {
-    "aimd": "ccp_algs/example_aimd.py",
-    "cubic": "ccp_algs/cubic.py",
-    "lt_cubic": "ccp_algs/lt_cubic.py",
-    "bbr3": "ccp_algs/bbr3.py",
-    "empty": "experiments/play/empty.py",
+    "mine": first.FILE,
+    "cubic": ROOT / "ccp_algs/cubic.py",
+    "lt_cubic": ROOT / "ccp_algs/lt_cubic.py",
+    "bbr3": ROOT / "ccp_algs/bbr3.py",
+    "empty": ROOT / "experiments/play/empty.py",
 }
 """Sources to begin with."""
 
@@ -38,10 +38,17 @@ PYODIDE: Final = (
     "pyodide-lock.json",
 )
 
-CONNECTION: Final = {
+EXTENSIONS: Final = {
+    "ccplane/base/_native.abi3.so": "target/wasm32-unknown-emscripten/release/_native.wasm",
+    "msgspec/_core.cpython-314-wasm32-emscripten.so": "python/msgspec/_core.cpython-314-wasm32-emscripten.so",
+}
+"""Extension module -> its file in the cache."""
+
+CONNECTION: Final[dict[str, Any]] = {
     "worker": "worker.js",
     "files": "ccplane.gz",
     "memory": "python.gz",
+    "extensions": {name: f"{Path(name).name.partition('.')[0]}.wasm" for name in EXTENSIONS},
     "algorithms": "algorithms.json",
 }
 
@@ -57,8 +64,8 @@ def main() -> None:
     for name in PYODIDE:
         shutil.copyfile(modules / "pyodide" / name, out / "pyodide" / name)
     _bundle(modules, out)
-    texts = {name: for_users((ROOT / file).read_text(encoding="utf-8")) for name, file in ALGORITHMS.items()}
-    (out / CONNECTION["algorithms"]).write_text(json.dumps(texts), encoding="utf-8")
+    texts = {name: file.read_text(encoding="utf-8") for name, file in ALGORITHMS.items()}
+    (out / "algorithms.json").write_text(json.dumps(texts), encoding="utf-8")
     (out / "connection.json").write_text(json.dumps(CONNECTION), encoding="utf-8")
     _files(cache, out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
@@ -93,10 +100,11 @@ def _files(cache: Path, out: Path) -> None:
                 name = file.relative_to(ROOT)
                 if not any(name.is_relative_to(folder) for folder in LEFT_OUT):
                     _copy(file, staged / name)
-    for file in sorted((cache / "python/msgspec").iterdir()):
+    for file in sorted((cache / "python/msgspec").glob("*.py")):
         _copy(file, staged / "msgspec" / file.name)
-    extension = cache / "target/wasm32-unknown-emscripten/release/_native.wasm"
-    _copy(extension, staged / "ccplane/base/_native.abi3.so")
+    for name, file in EXTENSIONS.items():
+        _copy(cache / file, staged / name)
+        _copy(cache / file, out / CONNECTION["extensions"][name])
     subprocess.run(["node", Path(__file__).with_name("prepare.mjs"), out, staged], check=True)
 
 

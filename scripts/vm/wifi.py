@@ -1,8 +1,8 @@
 """`python -m scripts.vm.wifi`: in-band telemetry over simulated radios and hostapd, in a virtual machine.
 
-Runs the tests that need radios, then a demonstration with checks and one figure of `ccp demo wifi`. With
---mininet-wifi another machine runs the demonstration in Mininet-WiFi. With --figure only these figures are
-made.
+Runs the tests that need radios, `wifi_inside`, which checks what telemetry says, and one figure of `ccp demo
+wifi`. With --mininet-wifi another machine does the check in Mininet-WiFi. With --figure only these figures
+are made.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def main() -> int:
     packages = [*PACKAGES, *(MININET_PACKAGES if arguments.mininet_wifi else [])]
     parts = gather(arguments, packages)
     shares = {"mininet": arguments.mininet_wifi} if arguments.mininet_wifi else {}
-    judged = "ccp demo int --out /mnt/out"
+    judged = "python -m scripts.vm.wifi_inside /mnt/out"
     figures = [demo(number) for number in arguments.figure or [USUAL]]
     commands = figures if arguments.figure else [TESTED, judged, *figures]
     runs = [_run(parts, "wifi", " && ".join(commands), shares)]
     if not arguments.mininet_wifi:
         parts.console.print("Mininet-WiFi: skipped without --mininet-wifi FOLDER (docs/mininet-wifi.md)")
     elif not arguments.command:
-        judged = "ccp demo int --mininet-wifi --out /mnt/out"
+        judged += " --mininet-wifi"
         figures = [demo(number, "--mininet-wifi") for number in arguments.figure or []]
         inside = shlex.join(figures or [judged])
         runs.append(_run(parts, "mininet-wifi", f"sh scripts/vm/mininet-wifi.sh {inside}", shares))

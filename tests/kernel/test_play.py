@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,11 +15,13 @@ from pathlib import Path as FilePath
 
 import pytest
 
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR
-from experiments.netlab.lab import list_namespaces
+from experiments.netlab.lab import clean_leftovers, list_namespaces
 from experiments.play.kernel import KernelPlayer
 from experiments.play.messages import Message
 from experiments.play.session import Setting
+from experiments.processes import running
 
 AIMD = FilePath("ccp_algs/example_aimd.py").read_text()
 
@@ -145,15 +149,42 @@ def test_a_restart_begins_again(player: KernelPlayer) -> None:
     until(player, lambda _: player.over)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_signals_end_it_cleanly(file: FilePath, number: signal.Signals) -> None:
-    lines = []
-    with subprocess.Popen(
+def played(file: FilePath) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [sys.executable, "-c", CCP, "play", str(file), "--rate", "20mbit", "-t", "60"],
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    ) as process:
+    )
+
+
+def test_its_agent_ends_even_if_it_is_killed(file: FilePath) -> None:
+    with played(file) as process:
+        assert process.stdout is not None
+        try:
+            next(line for line in process.stdout if line.startswith("   1.00 s"))
+            children = [one.pid for one in running().values() if one.parent == process.pid]
+            (agent,) = [
+                pid for pid in children if b"--pin-dir" in FilePath(f"/proc/{pid}/cmdline").read_bytes()
+            ]
+            agent_fd = os.pidfd_open(agent)
+        finally:
+            process.kill()
+    try:
+        assert select.select([agent_fd], [], [], TIMEOUT_S)[0], "the agent is still running"
+    finally:
+        os.close(agent_fd)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(agent, signal.SIGKILL)
+        clean_leftovers()
+        ebpf.unload(PIN_DIR)
+    assert nothing_is_left()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_signals_end_it_cleanly(file: FilePath, number: signal.Signals) -> None:
+    lines = []
+    with played(file) as process:
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line)

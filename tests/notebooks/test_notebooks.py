@@ -12,12 +12,10 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from scripts.notebooks import HASH, MAX_BYTES, WITHOUT_OUTPUTS, code_hash
-from telemetry.bpfcc import why_not
+from scripts.notebooks import HASH, MAX_BYTES, code_hash
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "experiments/notebooks").glob("*.ipynb"))
 PARAMETERS = {
-    "bcc": "SECONDS = 5",
     "quickstart": "DURATION_S = 2\nREPEATS = 2\nOUT = Path({out!r})",
     "flex_cubic": "DURATION_S = 2\nREPEATS = 1\nOUT = Path({out!r})",
     "hyvar": "DURATION_S = 2\nOUT = Path({out!r})",
@@ -28,7 +26,6 @@ PARAMETERS = {
 """Notebook -> what its cell of parameters is followed by in a test; `out` is a directory."""
 CELL_TIMEOUT_S = 120
 FIGURES = {
-    "bcc": 1,
     "quickstart": 2,
     "flex_cubic": 3,
     "hyvar": 3,
@@ -37,24 +34,10 @@ FIGURES = {
     "r_tcp": 1,
 }
 """How many figures each shows."""
-SKIPPED = {
-    "bcc": why_not()
-    and f"bcc cannot run here: {why_not()}; tests/kernel/test_probe.py runs its cells in a virtual machine"
-}
-"""Notebook -> why it cannot run here; None if it can."""
 
 
 OWN_PACKAGES = {"broker", "ccp_algs", "ccplane", "experiments", "telemetry"}
 PUBLIC = {"ccplane", "ccplane.fold", "ccplane.lab", "ccplane.papers"}
-INTERNAL = {
-    "bcc": {
-        "ccplane.agent.control",
-        "ccplane.agent.features.probes.timeline",
-        "experiments.agent_process",
-        "telemetry.bpfcc",
-    }
-}
-"""Notebook -> what else it imports: a probe next to an agent that the notebook itself starts."""
 
 
 def read(path: Path) -> Any:
@@ -64,8 +47,6 @@ def read(path: Path) -> Any:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.timeout(300)
 def test_it_runs(path: Path, tmp_path: Path) -> None:
-    if reason := SKIPPED.get(path.stem):
-        pytest.skip(reason)
     notebook = read(path)
     at = next(i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
     shorter = nbformat.v4.new_code_cell(PARAMETERS[path.stem].format(out=str(tmp_path / "out")))
@@ -74,17 +55,6 @@ def test_it_runs(path: Path, tmp_path: Path) -> None:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == FIGURES[path.stem]
     assert [output["text"] for output in outputs if output.get("name") == "stderr"] == []
-
-
-@pytest.mark.skipif(why_not() is None, reason="bcc and the kernel's headers are here")
-def test_where_bcc_cannot_run_its_notebook_says_what_is_missing(tmp_path: Path) -> None:
-    notebook = read(next(path for path in NOTEBOOKS if path.stem == "bcc"))
-    with pytest.raises(CellExecutionError, match=r"probe\.no_\w+: .*\n(.*\n)*.*apt install"):
-        NotebookClient(notebook, timeout=CELL_TIMEOUT_S, resources={"metadata": {"path": tmp_path}}).execute()
-    said = [
-        output["text"] for cell in notebook.cells for output in cell.get("outputs", []) if "text" in output
-    ]
-    assert said == [f"{why_not()}\n"]
 
 
 def test_a_notebook_next_to_files_named_as_ccplanes_packages_works_or_says_so(tmp_path: Path) -> None:
@@ -109,9 +79,6 @@ def test_its_stored_outputs_are_those_of_its_code(path: Path) -> None:
     notebook = read(path)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert path.stat().st_size <= MAX_BYTES
-    if path.stem in WITHOUT_OUTPUTS:
-        assert outputs == []
-        return
     assert notebook.metadata[HASH] == code_hash(notebook), "code was changed: `make notebooks`"
     assert sum("image/png" in output.get("data", {}) for output in outputs) == FIGURES[path.stem]
     assert [
@@ -130,13 +97,13 @@ def test_it_imports_only_public_names(path: Path) -> None:
                 elif isinstance(node, ast.Import):
                     imported |= {alias.name for alias in node.names}
     own = {name for name in imported if name.partition(".")[0] in OWN_PACKAGES}
-    assert own <= PUBLIC | INTERNAL.get(path.stem, set())
+    assert own <= PUBLIC
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_is_simulated_by_default(path: Path) -> None:
     parameters = next(cell for cell in read(path).cells if "parameters" in cell.metadata.get("tags", []))
-    assert ('DATAPATH = "sim"' in parameters.source) == (path.stem not in WITHOUT_OUTPUTS)
+    assert 'DATAPATH = "sim"' in parameters.source
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

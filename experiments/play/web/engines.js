@@ -20,9 +20,9 @@ export class Server {
 // Besides messages of the session: `ready`, `accepted` (the source asked for runs), `begun`, `answered`, `broken`, and
 // `hung` (with the version before the one that hung, or null).
 export class Simulator {
-  constructor({ worker, files, memory }) {
+  constructor({ worker, files, memory, extensions }) {
     this.url = worker;
-    this.files = { files, memory };
+    this.files = { files, memory, extensions };
     this.early = []; // messages before there is a listener
     this.receive = (message) => this.early.push(message);
     this.versions = []; // sources that flows ran, the current one last

@@ -5,7 +5,7 @@ import { fragmentOf, scenarioOf } from "./link.js";
 import { $, clear, page, receive, say, showError, stopped } from "./view.js";
 
 const BAD_LINE = /mine\.py>?(?::|", line )(\d+)/;
-const FIRST = "aimd";
+const FIRST = "mine";
 const HUNG = "The simulator was stopped: it did not answer, so this version has an endless loop, or does too much work per report.";
 
 let engine = null;

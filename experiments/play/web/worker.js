@@ -14,13 +14,31 @@ async function unzipped(url) {
   return new Response(body.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 
-async function load({ files, memory }) {
+async function compiled(url) {
+  try {
+    return await WebAssembly.compileStreaming(fetch(url));
+  } catch {
+    return WebAssembly.compile(await (await fetch(url)).arrayBuffer()); // a server that calls it another type
+  }
+}
+
+// Everything is fetched and compiled at the same time; Pyodide alone would begin to compile once it has the memory.
+async function load({ files, memory, extensions }) {
+  const main = compiled(new URL("./pyodide/pyodide.asm.wasm", import.meta.url));
   const packed = unzipped(files);
+  const more = Object.entries(extensions).map(async ([name, url]) => [`${FOLDER}/${name}`, await compiled(url)]);
+  WebAssembly.instantiateStreaming = async (_, imports) => {
+    const module = await main;
+    return { module, instance: await WebAssembly.instantiate(module, imports) };
+  };
   const python = await loadPyodide({
     indexURL: new URL("./pyodide/", import.meta.url).href,
-    _loadSnapshot: await unzipped(memory),
+    _loadSnapshot: unzipped(memory),
   });
   unpack(python.FS, new Uint8Array(await packed));
+  const { loadWebAssemblyModule, preloadedWasm } = python._module;
+  for (const [path, module] of await Promise.all(more))
+    preloadedWasm[path] = await loadWebAssemblyModule(module, { loadAsync: true, nodelete: true }, path, {});
   python.runPython(`import sys; sys.path.insert(0, "${FOLDER}")`);
   session = python.pyimport("experiments.play.page");
   postMessage({ type: "ready" });
@@ -34,7 +52,7 @@ function unpack(files, bytes) {
   for (const [name, size] of index) {
     const path = `${FOLDER}/${name}`;
     files.mkdirTree(path.slice(0, path.lastIndexOf("/")));
-    files.writeFile(path, bytes.subarray(at, (at += size)));
+    files.writeFile(path, bytes.subarray(at, (at += size)), { canOwn: true });
   }
 }
 

@@ -181,10 +181,10 @@ AGENT: Any = Deaf()
 
 def test_without_mininet_wifi_the_demo_says_what_else_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mn_wifi", None)
-    done = CliRunner().invoke(ccp_demo, ["int", "--mininet-wifi"])
-    assert done.exit_code == 2
-    assert done.stderr.startswith("wifi.no_mininet: ")
-    assert "ccp demo wifi" in done.stderr
+    with pytest.raises(WifiError) as caught, int_demo.mininet_chain():
+        pass
+    assert caught.value.slug == "wifi.no_mininet"
+    assert "ccp demo wifi" in caught.value.fix
 
 
 def test_mininet_wifi_that_gives_up_does_not_end_the_demo_without_a_word(
@@ -207,7 +207,7 @@ def test_a_program_that_mininet_wifi_needs_is_named(monkeypatch: pytest.MonkeyPa
 
 def test_help_needs_no_mininet_wifi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mn_wifi", None)
-    done = CliRunner().invoke(ccp_demo, ["int", "--help"])
+    done = CliRunner().invoke(ccp_demo, ["wifi", "--help"])
     assert done.exit_code == 0
     assert "in-band telemetry" in done.output
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from experiments import run as runs
 from experiments.bench.errors import BenchError
+from experiments.errors import RunError
 from experiments.netlab import traces
 from experiments.netlab.cellular import Cellular, draw, write_trace
 from experiments.netlab.spec import Bernoulli, CoDel, Direction, DropTail, GilbertElliott, Red
@@ -294,6 +295,23 @@ def test_one_case_of_a_draw_can_be_repeated(both: list[str], tmp_path: Path) -> 
     assert result.exit_code == 0, result.output
     assert both == ["ebpf s5-002", "sim s5-002"]
     assert invoke(tmp_path, "--no-run").exit_code == 1, "runs are missing"
+
+
+def test_without_runs_there_is_nothing_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = invoke(tmp_path, "--no-run", "--keep", str(tmp_path / "kept")).exception
+    assert isinstance(error, BenchError)
+    assert error.slug == "bench.no_runs"
+    assert "ccp validate --draw 2 --seed 5" in str(error)
+    assert not (tmp_path / "kept").exists()
+
+    def fail(*_: Any) -> None:
+        raise RunError("run.agent", "the agent exited")
+
+    for name in running.DATAPATHS:
+        monkeypatch.setitem(runs.DATAPATHS, name, fail)
+    error = invoke(tmp_path).exception
+    assert isinstance(error, BenchError)
+    assert error.slug == "bench.no_runs"
 
 
 def test_the_command_knows_its_scenarios(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from ccp_algs import example_aimd
 from experiments.play import page
+from scripts.playground.__main__ import ALGORITHMS
 
 SOURCE = Path(example_aimd.__file__).read_text()
 SETTING = {"rate_bytes_per_s": 2.5e6, "rtt_us": 20_000, "seed": 3}
@@ -54,6 +55,12 @@ def kinds(said: list[dict[str, Any]]) -> list[str]:
 def test_without_a_session_time_stands_still_and_messages_do_nothing() -> None:
     assert page.advance(1.0) == "[]"
     assert handle(type="pause") == []
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_sources_of_the_playground_run(name: str) -> None:
+    assert kinds(begin(ALGORITHMS[name].read_text())) == ["accepted", "state"]
+    assert '"samples"' in page.advance(0.1)
 
 
 def test_a_source_that_is_accepted_runs() -> None:
