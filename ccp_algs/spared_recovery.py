@@ -13,9 +13,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from ccp_algs.episodes import AFTER_TIMEOUT, RECOVERY, Episodes, pipe_and_delivered
+from ccp_algs.episodes import AFTER_TIMEOUT, RECOVERY, Episodes
 from ccp_algs.fold import Block, Cwnd, Flow, Part, Register, let, max_, min_, on, state
 from ccp_algs.fold.lines import LocalFlag
+from ccp_algs.reduction import pipe_and_delivered
 
 GROWS: Final = 0
 HELD: Final = 1
