@@ -353,8 +353,8 @@ def loss_episodes(
         terms.was_reducing,
         rules.go_on,
         # The window.
-        window_bytes.set(max_(Cwnd, ssthresh_bytes), when=rules.is_over & (ssthresh_bytes < INFINITY)),
-        falling.follow(window_bytes, cut, episode == REDUCING, rules.is_over, ssthresh_bytes, prior_bytes),
+        window_bytes.set(ssthresh_bytes, when=rules.is_over & (ssthresh_bytes < INFINITY)),
+        falling.follow(window_bytes, cut, episode == REDUCING, ssthresh_bytes, prior_bytes),
         window_bytes.set(min_(Cwnd, Flow.bytes_in_flight + Flow.mss), when=rules.is_collapse),
         window_bytes.set(Cwnd, when=undo),
         Cwnd.set(max_(window_bytes, floor_bytes)),

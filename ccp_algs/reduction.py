@@ -17,9 +17,10 @@ is delivered, lost or in flight: prr_out = in flight - conserved, where `conserv
 would be in flight if nothing had been sent since. With D delivered bytes, the window of RFC 9937, in flight +
 (D ssthresh / RecoverFS - prr_out), is therefore conserved + D ssthresh / RecoverFS.
 
-Source: RFC 9937; for `prr` = 0, only its rule at or below the threshold. Deviations: RecoverFS is the window
-before the reduction, as in Linux. D stops at RecoverFS, so that the proportional window never exceeds the
-threshold if more than a window is delivered before the repair.
+Source: RFC 9937; the immediate reduction has only its rule at or below the threshold. Deviations: RecoverFS
+is the window before the reduction, as in Linux. D stops at RecoverFS, so that the proportional window never
+exceeds the threshold if more than a window is delivered before the repair. Above the threshold the first
+segment is sent when the window allows it, an ACK or two later than RFC 9937 forces it.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ccp_algs.fold import INFINITY, Ack, Flow, Part, Register, Statement, control, let, max_, min_, state
+from ccp_algs.fold import Ack, Flow, Part, Register, Statement, control, let, max_, min_, state
 from ccp_algs.fold.expressions import Flag, Num
 from ccp_algs.fold.lines import Local
 from ccp_algs.params import Param
 
+_DISORDER: Final = 1
 NEVER: Final = 0
-ECHO: Final = 1
-ALWAYS: Final = 2
+ECHO: Final = 3
+ALWAYS: Final = 4
 _MODES: Final = {"never": NEVER, "echo": ECHO, "always": ALWAYS}
-"""Values of the parameter, and of the register."""
-_CWR: Final = 2
+"""Values of the parameter and of the register: the kernel's reducing states below it are proportional."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,6 @@ class Reduction(Part):
         window_bytes: Register,
         cut: Flag,
         reducing: Flag,
-        is_over: Flag,
         ssthresh_bytes: Num,
         prior_bytes: Num,
     ) -> Sequence[Statement | Local]:
@@ -71,37 +71,32 @@ class Reduction(Part):
             window_bytes: The register to set.
             cut: A reduction begins on this ACK.
             reducing: A reduction is going on, or begins.
-            is_over: A reduction ends on this ACK.
             ssthresh_bytes: The threshold.
             prior_bytes: Window before the reduction.
         """
-        in_flight, delivered_bytes = Flow.bytes_in_flight, _delivered()
-        gone_bytes = delivered_bytes + Ack.lost_pkts_sample * Flow.mss
-        conserved, repaired = self.conserved_bytes, self.repaired_bytes
-        prior = max_(prior_bytes, 1)
-        chosen = let((self.prr == ALWAYS) | ((self.prr == ECHO) & (Flow.ca_state == _CWR)), "chosen_prr")
+        in_flight, conserved, repaired = Flow.bytes_in_flight, self.conserved_bytes, self.repaired_bytes
+        delivered = let(_delivered(), "delivered_now_bytes")
+        gone = let(delivered + Ack.lost_pkts_sample * Flow.mss, "gone_now_bytes")
+        chosen = (Flow.ca_state > _DISORDER) & (Flow.ca_state < self.prr)
         is_prr = let(conserved > 0, "is_prr")
-        released = let(max_(pipe_and_delivered(), conserved + repaired), "released")
-        share_bytes = (min_(repaired, prior) * min_(ssthresh_bytes, prior) + prior - 1) // prior
+        falls = let(reducing, "falls")
+        released = let(max_(in_flight + delivered, conserved + repaired), "released")
+        share_bytes = min_(repaired, prior_bytes) * min_(ssthresh_bytes, prior_bytes) // prior_bytes
         return [
-            chosen,
-            conserved.set(max_(conserved, gone_bytes + 1) - gone_bytes, when=conserved > 0),
+            delivered,
+            falls,
+            gone,
+            conserved.set(max_(conserved - gone, min_(conserved, 1))),
             conserved.set(0, when=cut),
-            conserved.set(max_(in_flight, 1), when=cut & chosen),
+            conserved.set(in_flight, when=cut & chosen),
             is_prr,
             repaired.set(0, when=cut),
-            repaired.add(delivered_bytes, when=is_prr),
+            repaired.add(delivered, when=is_prr),
             released,
-            window_bytes.set(ssthresh_bytes, when=is_over & is_prr & (ssthresh_bytes < INFINITY)),
-            window_bytes.set(min_(ssthresh_bytes, released), when=reducing),
-            window_bytes.set(min_(ssthresh_bytes, released + Flow.mss), when=reducing & _is_safe()),
+            window_bytes.set(min_(ssthresh_bytes, released), when=falls),
+            window_bytes.set(min_(ssthresh_bytes, released + Flow.mss), when=falls & _is_safe()),
             window_bytes.set(
-                max_(conserved + share_bytes, in_flight),
-                when=reducing & is_prr & (in_flight > ssthresh_bytes),
-            ),
-            # Nothing was sent yet: the first segment is, at any window.
-            window_bytes.set(
-                max_(window_bytes, in_flight + Flow.mss), when=reducing & is_prr & (in_flight <= conserved)
+                max_(conserved + share_bytes, in_flight), when=falls & is_prr & (in_flight > ssthresh_bytes)
             ),
         ]
 
