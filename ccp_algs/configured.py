@@ -5,6 +5,7 @@ from __future__ import annotations
 from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.episodes import STARTED, LossReport, report_interval_us
 from ccp_algs.params import Param
+from ccp_algs.reduction import prr_param, prr_register
 
 
 class Configured(Algorithm):
@@ -15,6 +16,7 @@ class Configured(Algorithm):
     """
 
     report_ms: Param[float]
+    prr = prr_param()
 
     def on_create(self, info: FlowInfo) -> None:
         """Hand the parameters to the fold program."""
@@ -31,7 +33,11 @@ class Configured(Algorithm):
 
     def registers(self) -> dict[str, int]:
         """Return the registers that parameters determine."""
-        return {"configured": 1, "report_us": report_interval_us(self.report_ms)}
+        return {
+            "configured": 1,
+            "prr": prr_register(self.prr),
+            "report_us": report_interval_us(self.report_ms),
+        }
 
     def _configure(self) -> None:
         self.flow.set(**self.registers())

@@ -23,10 +23,14 @@ Source: RFC 9438; for slow start see `slow_start.py`. Sections of the RFC, with 
 
 Parameters: `beta` (0.7, section 4.6), `c_per_s3` (0.4, section 5.1), `fast_convergence` (on, section 4.7),
 `hystart` (on, section 4.10), `css_rounds` (0: HyStart as in Linux, so that ccplane's and Linux's CUBIC can be
-compared; RFC 9406 has 5, for HyStart++), `report_ms` (0: a flow reports only what needs an answer).
+compared; RFC 9406 has 5, for HyStart++), `prr` (`echo`: `reduction.py`), `report_ms` (0: a flow reports only
+what needs an answer).
 
 Deviations: those of `cubic_core.py`, `episodes.py` and `slow_start.py`. The window does not grow while it is
 not used up, as judged by the kernel; before the first loss the kernel counts a half-used window as used up.
+
+Linux differs in two points: alpha stays 0.53 when W_est has reached cwnd_prior (section 4.3 has 1), and an
+undo does not restore W_max and K (section 4.9).
 """
 
 from __future__ import annotations

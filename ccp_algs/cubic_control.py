@@ -24,6 +24,7 @@ from ccp_algs.cubic_core import (
 )
 from ccp_algs.episodes import CUT, STARTED, UNDO, regular_reports, report_interval_us
 from ccp_algs.params import Param
+from ccp_algs.reduction import prr_param, prr_register
 
 
 class CubicAnswers(Common):
@@ -38,6 +39,7 @@ class CubicAnswers(Common):
     css_rounds = Param(
         0, min=0, max=20, unit="rounds", doc="0: HyStart as in Linux; more: HyStart++ (RFC 9406 has 5)"
     )
+    prr = prr_param()
 
     def registers(self, mss_bytes: int) -> dict[str, int]:
         """Return the registers that parameters and segment size determine."""
@@ -47,6 +49,7 @@ class CubicAnswers(Common):
             "cubic_scale": cubic_scale(mss_bytes, self.c_per_s3),
             "hystart": int(self.hystart),
             "css_limit": self.css_rounds,
+            "prr": prr_register(self.prr),
         }
 
     def answer(self, report: CubicReport) -> dict[str, int]:
@@ -76,7 +79,10 @@ class CubicAnswers(Common):
         return k_us(w_max_bytes, cwnd_epoch_bytes, mss_bytes, self.c_per_s3)
 
     def restored(self, report: CubicReport) -> dict[str, int]:
-        """Return the epoch that a spurious reduction ended (RFC 9438 section 4.9)."""
+        """Return the epoch that a spurious reduction ended (RFC 9438 section 4.9).
+
+        The fold program itself restores the window, ssthresh and cwnd_prior.
+        """
         return {
             "w_max_bytes": report.old_w_max_bytes,
             "k_us": report.old_k_us,

@@ -177,11 +177,11 @@ class CubicState(Part):
         """Return statements that end an epoch, for `loss_episodes(also=...)`; an undo can restore it."""
         ended = verdict.cut | verdict.timeout
         return [
-            self.old_w_max_bytes.set(self.w_max_bytes, when=ended),
-            self.old_k_us.set(self.k_us, when=ended),
-            self.old_epoch.set(self.epoch, when=ended),
-            self.old_t_us.set(self.t_us, when=ended),
-            self.old_w_est_bytes.set(self.w_est_bytes, when=ended),
+            self.old_w_max_bytes.set(self.w_max_bytes, when=verdict.reduced),
+            self.old_k_us.set(self.k_us, when=verdict.reduced),
+            self.old_epoch.set(self.epoch, when=verdict.reduced),
+            self.old_t_us.set(self.t_us, when=verdict.reduced),
+            self.old_w_est_bytes.set(self.w_est_bytes, when=verdict.reduced),
             self.mss_bytes.set(Flow.mss),
             self.credit_bytes.set(0, when=ended),
             # Also if a recovery needs no new reduction: the window is smaller after it.

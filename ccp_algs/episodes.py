@@ -14,21 +14,19 @@ States of `episode`:
     STARTING --- first fold: STARTED ------------> the one that fits the kernel's state
 
 Sources: RFC 5681 section 3.2 (reduction, timeout), RFC 6582 section 3.2 (`recover`: one reduction a window),
-RFC 6937 section 3 (the window follows the delivered data while a loss is repaired), RFC 3168 section 6.1.2
-(ECN once a window).
+RFC 9937 (the window while a loss is repaired, see `reduction.py`), RFC 3168 section 6.1.2 (ECN once a
+window).
 
 Deviations, with reasons:
 
 * The reduction is relative to the window, not to FlightSize (RFC 5681 equation 4), as in Linux; the windows
   of these algorithms grow only while they are used up, so the two are close.
-* `recover` is estimated, as the datapath does not provide the highest sequence number sent; the estimate is
-  the window at the reduction, plus a quarter of it for data sent while the loss was being detected, plus
-  three segments. A second episode that follows without a pause is therefore detected up to a quarter of a
-  round trip late.
-* The window drops to the threshold immediately, not over a round trip as in PRR: sending pauses until no more
-  data than the threshold is in flight. Below the threshold, an ACK releases as much data as it delivers, plus
-  one segment if it acknowledges in sequence and shows no loss, as in PRR; no additional data is sent later to
-  make up for the pause.
+* `recover` is estimated after a loss, as the datapath does not provide the highest sequence number sent; the
+  estimate is the window at the reduction, plus a quarter of it for data sent while the loss was being
+  detected, plus three segments. A second episode that follows without a pause is therefore detected up to a
+  quarter of a round trip late. After an ECN echo, `recover` is the end of the data in flight: if the queue
+  still marks, the next reduction follows a round trip later. (If data is out of order, as after a loss.)
+* By default a loss reduces the window immediately, not over a round trip (`reduction.py`).
 * A timeout leaves 2 segments instead of 1, because the datapath's minimum window is 2.
 * A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
 
@@ -76,6 +74,7 @@ from ccp_algs.fold import (
 from ccp_algs.fold.expressions import Flag, Num, number
 from ccp_algs.fold.lines import AtEnd, LocalFlag
 from ccp_algs.params import Param
+from ccp_algs.reduction import Reduction, reduction
 
 REPORT_MS: Final = 100.0
 """Minimum time between regular reports of algorithms that need them [ms]; other reports are immediate."""
@@ -113,6 +112,7 @@ class Verdict:
         cut: The window is reduced now.
         timeout: A retransmission timeout happened.
         undo: The last reduction was spurious.
+        reduced: A cut, or a timeout that is not part of a running episode: an undo leads back to before it.
         repairing: A loss is being repaired, from this ACK until the repair is done; not a spared one.
         spared: A loss or timeout without evidence of congestion; never, if every loss counts as congestion.
         left_bytes: Window after the previous ACK [bytes], that is, before a timeout.
@@ -122,6 +122,7 @@ class Verdict:
     cut: Flag
     timeout: Flag
     undo: Flag
+    reduced: Flag
     repairing: Flag
     spared: Flag
     left_bytes: Register
@@ -180,7 +181,7 @@ class Episodes(Part):
     Attributes:
         lost: Reported: packets newly lost since the last report.
         event: Reported: what happened since the last report, NOTHING to UNDO.
-        prior_bytes: Reported: window before the last reduction [bytes].
+        prior_bytes: Reported: window before the last reduction that was not undone [bytes]; 0: none.
         ssthresh_bytes: Slow-start threshold [bytes]; INFINITY: none yet.
         start_ssthresh_bytes: Initial threshold [bytes]; 0: the kernel's.
         cut_permille: Window after a reduction, in thousandths of the window before it.
@@ -201,11 +202,14 @@ class Episodes(Part):
     left_bytes: Register
     recover_bytes: Register
     undo_ssthresh_bytes: Register
+    undo_prior_bytes: Register
     window_bytes: Register
-    pipe_bytes: Register
+    left_state: Register
+    reduction: Reduction
     react: Block
     may_grow: LocalFlag
     leave: AtEnd
+    leave_state: AtEnd
 
 
 class LossReport(ReportHead, Protocol):
@@ -288,9 +292,10 @@ def loss_episodes(
     permille = control(cut_permille)
     configured = control()
     episode = state(STARTING)
-    kind, left_bytes, window_bytes, pipe_bytes = state(), state(), state(), state()
-    recover_bytes, undo_ssthresh_bytes = state(INFINITY), state(INFINITY)
+    kind, left_bytes, left_state, window_bytes = state(), state(), state(), state()
+    recover_bytes, undo_ssthresh_bytes, undo_prior_bytes = state(INFINITY), state(INFINITY), state()
 
+    falling = reduction()
     floor_bytes = 2 * Flow.mss
     left_by_cut: Num = prior_bytes * permille // 1000
     if min_bytes is not None:
@@ -332,8 +337,14 @@ def loss_episodes(
         # The window before: when a timeout is reported, the kernel has already collapsed Cwnd.
         window_bytes.set(Cwnd),
         window_bytes.set(left_bytes, when=timeout),
+        undo_prior_bytes.set(prior_bytes, when=reduced),
+        prior_bytes.set(undo_prior_bytes, when=undo),
         prior_bytes.set(window_bytes, when=reduced),
         recover_bytes.set(recover_at(window_bytes), when=starting | reduced),
+        recover_bytes.set(
+            Flow.delivered_bytes + Flow.bytes_in_flight + 1,
+            when=cut & (Flow.ca_state == CWR) & (left_state != DISORDER),
+        ),
         undo_ssthresh_bytes.set(ssthresh_bytes, when=reduced),
         ssthresh_bytes.set(max_(left_by_cut, floor_bytes), when=reduced),
         ssthresh_bytes.set(undo_ssthresh_bytes, when=undo),
@@ -342,14 +353,16 @@ def loss_episodes(
         terms.was_reducing,
         rules.go_on,
         # The window.
-        window_bytes.set(max_(Cwnd, ssthresh_bytes), when=rules.is_over & (ssthresh_bytes < INFINITY)),
-        pipe_bytes.set(pipe_and_delivered()),
-        pipe_bytes.add(Flow.mss, when=_is_safe()),
-        window_bytes.set(min_(ssthresh_bytes, pipe_bytes), when=episode == REDUCING),
+        window_bytes.set(ssthresh_bytes, when=rules.is_over & (ssthresh_bytes < INFINITY)),
+        falling.follow(window_bytes, cut, episode == REDUCING, ssthresh_bytes, prior_bytes),
         window_bytes.set(min_(Cwnd, Flow.bytes_in_flight + Flow.mss), when=rules.is_collapse),
         window_bytes.set(Cwnd, when=undo),
         Cwnd.set(max_(window_bytes, floor_bytes)),
-        also(Verdict(cut, timeout, undo, episode == REDUCING, rules.spared, left_bytes, ssthresh_bytes)),
+        also(
+            Verdict(
+                cut, timeout, undo, reduced, episode == REDUCING, rules.spared, left_bytes, ssthresh_bytes
+            )
+        ),
     )
     return Episodes(
         lost=lost,
@@ -364,11 +377,14 @@ def loss_episodes(
         left_bytes=left_bytes,
         recover_bytes=recover_bytes,
         undo_ssthresh_bytes=undo_ssthresh_bytes,
+        undo_prior_bytes=undo_prior_bytes,
         window_bytes=window_bytes,
-        pipe_bytes=pipe_bytes,
+        left_state=left_state,
+        reduction=falling,
         react=react,
         may_grow=let(Flow.cwnd_limited & (episode <= AFTER_TIMEOUT)),
         leave=at_end(left_bytes.set(Cwnd)),
+        leave_state=at_end(left_state.set(Flow.ca_state)),
     )
 
 
@@ -475,13 +491,3 @@ def regular_reports(report_ms: float) -> Param[float]:
 def recover_at(window_bytes: Num) -> Num:
     """Return the estimated cumulative ACK once all data sent until now is repaired [bytes]."""
     return Flow.delivered_bytes + window_bytes + window_bytes // 4 + 3 * Flow.mss
-
-
-def pipe_and_delivered() -> Num:
-    """Return the window that releases as much data as this ACK delivers [bytes]."""
-    return Flow.bytes_in_flight + (Ack.packets_acked + Ack.packets_misordered) * Flow.mss
-
-
-def _is_safe() -> Flag:
-    """Return whether this ACK makes progress and shows no loss (RFC 9937 calls it SafeACK)."""
-    return (Ack.bytes_acked > 0) & (Ack.lost_pkts_sample == 0)

@@ -1,6 +1,6 @@
 """Flex-Cubic: CUBIC that reacts to a loss only if the RTT shows a queue.
 
-    loss with RTT <  k * minRTT: spared; window, threshold and curve stay, the window keeps growing
+    loss with RTT <  k * minRTT: spared; window, threshold and curve stay
     loss with RTT >= k * minRTT: congestion, as in CUBIC
 
 Everything else is CUBIC, from the same code: growth, HyStart, the Reno-friendly region, fast convergence, and
@@ -10,9 +10,9 @@ loss.
 * RTT is the sample of that ACK, or else the previous sample; minRTT is the kernel's minimum of the last 5
   minutes.
 * A loss without a queue is not an event for CUBIC. Window, threshold, W_max, K, epoch and W_est stay
-  unchanged. If the window is used up, it keeps growing while the kernel repairs the loss, and is not tied to
-  deliveries, because no reduction is due. The window has to grow during a repair because, with 2 % loss and a
-  window of 400 segments, the kernel hardly ever leaves recovery.
+  unchanged. While the kernel repairs the loss, the window follows the delivered data as in Linux, and is
+  restored afterwards (`spared_recovery.py`). With `spared_window=0` it keeps growing if it is used up: with
+  2 % loss and a window of 400 segments, the kernel hardly ever leaves recovery.
 * A later loss of the same recovery is classified separately. There is one reduction per window of data, so
   losses of data that a reduction has already answered cause no further one.
 * ECN echoes and full queues on this host are congestion at any RTT.
@@ -93,7 +93,7 @@ class FlexCubicFold(FoldProgram):
     inflation = _inflation
     tally = _tally
     loss = loss_episodes(round(1000 * BETA), also=_also, evidence=_inflation.evidence())
-    spared_window = control(GROWS)
+    spared_window = control(PRR)
     may_grow_on = growing(loss, spared_window)
     growth = cubic_growth(cubic, loss, may_grow_on)
     start = hystart(loss, growing=may_grow_on)
@@ -109,7 +109,7 @@ class FlexCubic(CubicControl):
 
     Use it against random loss, with deep buffers. The buffer should hold well over one BDP.
     Do not use it with shallow buffers or next to CUBIC. A full queue of less than one BDP never doubles the
-        RTT, so the window grows without bound: with a buffer of 25 % of the BDP, 53 % of the data is
+        RTT, so the window grows without bound: with a buffer of 25 % of the BDP, 29 % of the data is
         retransmitted.
     Evidence: 12 of 18 tested claims hold, 2 fail (docs/papers/flex-cubic.md).
     More: docs/flex-cubic.md
@@ -144,10 +144,10 @@ class FlexCubic(CubicControl):
         doc="rounds that the RTT must stay inflated before it counts; 0: none",
     )
     spared_window = Param(
-        GROWS,
+        PRR,
         min=GROWS,
         max=PRR,
-        doc="window while spared losses are repaired: 0 grows, 1 stays, 2 follows PRR",
+        doc="window while spared losses are repaired: 0 grows, 1 stays, 2 follows PRR, as in Linux",
     )
 
     def registers(self, mss_bytes: int) -> dict[str, int]:

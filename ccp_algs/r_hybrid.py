@@ -29,9 +29,9 @@ and 383 with `reset`.
 
 * `abe` (default): a reduction as for a loss, but the window keeps `ecn_beta` (0.85) of its size instead of
   0.7, because a mark comes before the queue is full (RFC 8511, which has this number for CUBIC). If the
-  echo's RTT is less than a millisecond above the minimum, the window keeps `early_ecn_beta` (0.95): Internet
-  routers mark later (CoDel's target is 5 ms, RFC 8289; PIE's 15 ms, RFC 8033), and where a network switch
-  marks as early as DCTCP needs it, a larger reduction would leave the link idle.
+  echo's RTT is less than a millisecond above the minimum, the window keeps `early_ecn_beta`, if that is more.
+  Use it (0.95) where network switches mark as early as DCTCP needs it and a larger reduction would leave the
+  link idle: Internet routers mark later (CoDel's target is 5 ms, RFC 8289; PIE's 15 ms, RFC 8033).
 * `loss`: a reduction as for a loss (RFC 3168).
 * `queue`: a reduction only if the RTT is `rtt_multiplier` times the minimum (`inflation.py`); otherwise the
   echo is ignored.
@@ -49,9 +49,9 @@ Sources: K. Nguyen, "R-Hybrid: Fast Receiver-Driven Congestion Regime Detection 
 Control Switching in AWS", sections 4.4 and 5.1; RFC 9438, RFC 8257, RFC 8511.
 
 Parameters: `start` (shared; section 6 has it as the safe default), `shared` (cubic), `stale_ms` (1000),
-`handover`, `shared_ecn`, `ecn_beta` (0.85), `early_ecn_beta` (0.95), `rtt_multiplier` (2, as in
+`handover`, `shared_ecn`, `ecn_beta` (0.85), `early_ecn_beta` (0.85: off), `rtt_multiplier` (2, as in
 `flex_cubic.py`), `single_rate_bytes_per_s` (0; section 4.4 has the line rate), `shared_pacing_ratio` (0),
-`probe_s` (0). CUBIC, BBR and DCTCP have the defaults of their classes.
+`prr` (`reduction.py`), `probe_s` (0). CUBIC, BBR and DCTCP have the defaults of their classes.
 
 Deviations: those of `cubic.py`, `bbr3.py`, `dctcp.py` and `inflation.py`. The paper switches a whole host;
 here each flow is switched.
@@ -98,6 +98,7 @@ from ccp_algs.fold import (
 )
 from ccp_algs.inflation import inflation
 from ccp_algs.params import Param
+from ccp_algs.reduction import prr_param, prr_register
 from ccp_algs.registry import register
 from ccp_algs.share_probe import ALONE, Prober, share_probe
 from ccp_algs.slow_start import hystart
@@ -114,9 +115,8 @@ PROBES_KEPT: Final = 3
 """The result of a probe applies for this many probe intervals."""
 ECN_BETA: Final = 0.85
 """Window after an ECN echo, as a fraction of the window before it (RFC 8511 section 3.1, for CUBIC)."""
-EARLY_ECN_BETA: Final = 0.95
-"""As `ECN_BETA`, for an echo whose RTT shows less than EARLY_QUEUE_US of queueing delay."""
 EARLY_QUEUE_US: Final = 1_000
+"""Below this queueing delay `early_ecn_beta` applies."""
 
 
 def _threshold(loss: Episodes) -> Register:
@@ -268,7 +268,7 @@ class RHybrid(Algorithm):
         doc="with shared_ecn=abe: window after an ECN echo, as a fraction of the window before it",
     )
     early_ecn_beta = Param(
-        EARLY_ECN_BETA,
+        ECN_BETA,
         min=0.7,
         max=0.99,
         doc="as ecn_beta, for echoes with under 1 ms of queueing (used if larger)",
@@ -290,6 +290,7 @@ class RHybrid(Algorithm):
         0.0, min=0.0, max=10.0, doc="pacing of CUBIC in SHARED, in windows per smoothed RTT; 0: no pacing"
     )
 
+    prr = prr_param()
     probe_s = Param(
         0.0,
         min=0.0,
@@ -431,9 +432,11 @@ class RHybrid(Algorithm):
 
     def _registers(self) -> dict[str, int]:
         """Return the registers of the running program that R-Hybrid's parameters determine."""
-        if self._running in ("dctcp", "bbr3"):
+        if self._running == "bbr3":
             return {}
-        registers = {"pace_permille": round(1000 * self.shared_pacing_ratio)}
+        if self._running == "dctcp":
+            return {"prr": prr_register(self.prr)}
+        registers = {"prr": prr_register(self.prr), "pace_permille": round(1000 * self.shared_pacing_ratio)}
         if self._running == "cubic":
             eased = self.shared_ecn == "abe"
             beta, early = (self.ecn_beta, self.early_ecn_beta) if eased else (BETA, BETA)

@@ -13,9 +13,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from ccp_algs.episodes import AFTER_TIMEOUT, RECOVERY, Episodes, pipe_and_delivered
+from ccp_algs.episodes import AFTER_TIMEOUT, CUT, LOSS, RECOVERY, Episodes
 from ccp_algs.fold import Block, Cwnd, Flow, Part, Register, let, max_, min_, on, state
 from ccp_algs.fold.lines import LocalFlag
+from ccp_algs.reduction import pipe_and_delivered
 
 GROWS: Final = 0
 HELD: Final = 1
@@ -36,7 +37,7 @@ class SparedRecovery(Part):
 
 def growing(loss: Episodes, spared_window: Register) -> LocalFlag:
     """Return the condition under which the window may grow, for growth and slow start."""
-    return let(loss.may_grow & ((spared_window == GROWS) | (Flow.ca_state < RECOVERY)))
+    return let(loss.may_grow & ((spared_window == GROWS) | (Flow.ca_state != RECOVERY)))
 
 
 def spared_recovery(loss: Episodes, spared_window: Register) -> SparedRecovery:
@@ -47,11 +48,17 @@ def spared_recovery(loss: Episodes, spared_window: Register) -> SparedRecovery:
         spared_window: The register that selects the interpretation.
     """
     held_bytes = state()
+    cut = let((loss.kind == CUT) & (held_bytes > 0), "cut_while_held")
     repairing = (Flow.ca_state == RECOVERY) & (loss.episode <= AFTER_TIMEOUT)
     return SparedRecovery(
         held_bytes=held_bytes,
         follow=on(
             spared_window == PRR,
+            # The reduction is relative to the window from before the recovery.
+            cut,
+            loss.prior_bytes.set(max_(loss.prior_bytes, held_bytes), when=cut),
+            loss.ssthresh_bytes.set(loss.prior_bytes * loss.cut_permille // 1000, when=cut),
+            held_bytes.set(0, when=cut | (Flow.ca_state == LOSS)),
             Cwnd.set(max_(Cwnd, held_bytes), when=Flow.ca_state < RECOVERY),
             held_bytes.set(0, when=Flow.ca_state < RECOVERY),
             held_bytes.set(max_(held_bytes, Cwnd), when=repairing),

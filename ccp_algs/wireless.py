@@ -189,6 +189,8 @@ def excuse(judged: Wireless, loss: Episodes) -> Excuse:
                 min_(loss.ssthresh_bytes, prior_bytes), when=excused & (judged.mild_permille < 1000)
             ),
             Cwnd.set(max_(Cwnd, prior_bytes), when=reopened),
+            # After a mild reduction the window before it remains the last peak.
+            loss.prior_bytes.set(loss.undo_prior_bytes, when=excused & (judged.mild_permille == 1000)),
             loss.episode.set(OPEN, when=reopened),
             loss.event.set(UNDO, when=excused),
         )

@@ -49,6 +49,8 @@ OWN_MARKS: Final = 650
 On those (100 to 500 Mbit/s, 0.5 to 4 ms, marks from a queue of one RTT on) at most 38.4 % of the packets that
 the path can carry were marked; on the path of the figures that is 640 marks per 100 ms.
 """
+OWN_PARAMS: Final[Mapping[str, ParamValue]] = {"early_ecn_beta": 0.95}
+"""ccplane's reaction to marks where a switch marks early, found on the link of figure 3."""
 PAPER_NOISE: Final = MODES["fast"].options.noise_ce_marks
 """Maximum marks per interval that are not congestion (section 4.3), scaled to the interval."""
 
@@ -92,8 +94,9 @@ def path(name: str, duration_s: float) -> Scenario:
 
 
 def marked(algorithm: str, /, **params: ParamValue) -> dict[str, Any]:
-    """Return the fields that give flows an algorithm and ECN."""
-    return steered(algorithm, **params) | {"flows.*.ecn": True}
+    """Return the fields that give flows an algorithm and ECN, and R-Hybrid's flows `OWN_PARAMS`."""
+    own = OWN_PARAMS if algorithm == OWN else {}
+    return steered(algorithm, **{**own, **params}) | {"flows.*.ecn": True}
 
 
 def delayed(rtt_us: int) -> dict[str, int]:

@@ -10,7 +10,7 @@ from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.cubic import Cubic, CubicFold
 from ccp_algs.cubic_core import K_UNKNOWN, alpha_permille, cubic_scale, k_us, w_max_bytes
 from ccp_algs.episodes import CUT, STARTED, TIMEOUT, UNDO
-from tests.unit.ccp_algs.folded import LOSS, MSS, OPEN, RECOVERY, Folded, operators_on_a_quiet_ack
+from tests.unit.ccp_algs.folded import LOSS, MSS, OPEN, RECOVERY, Folded, operators_on_a_quiet_ack, timeout
 
 
 def test_k_is_the_cube_root_of_the_deficit() -> None:
@@ -207,6 +207,46 @@ def test_undone_reduction_resumes_the_old_curve() -> None:
     assert undone["event"] == UNDO
     flow.set(**Cubic().restored(FakeReport({}, undone, "Cubic")))
     assert {name: flow[name] for name in before} == before
+    assert undone["prior_bytes"] == 100 * MSS
+
+
+def test_undone_first_reduction_leaves_the_path_unknown() -> None:
+    # Section 4.9 restores cwnd_prior: there was none, so the window grows by at least 5 % per round trip.
+    flow = Folded(CubicFold, 100)
+    flow.ssthresh = 100 * MSS
+    flow.ack(0, cwnd_limited=0)
+    flow.ca_state = RECOVERY
+    flow.ack(0, lost_pkts_sample=1)
+    flow.ca_state = OPEN
+    flow.cwnd = 100 * MSS
+    undone = flow.ack(0, cwnd_limited=0)
+    assert undone is not None
+    flow.set(**Cubic().restored(FakeReport({}, undone, "Cubic")))
+    assert undone["prior_bytes"] == 0
+    flow.round_trip()
+    flow.round_trip()
+    assert flow.cwnd >= 107 * MSS
+
+
+def test_undone_timeout_in_recovery_resumes_the_curve_before_the_recovery() -> None:
+    flow = after_loss(100, 100_000)
+    for _ in range(10):
+        flow.round_trip()
+    before = {name: flow[name] for name in ("w_max_bytes", "k_us", "t_us", "w_est_bytes", "epoch")}
+    cwnd = flow.cwnd
+    flow.ca_state = RECOVERY
+    cut = flow.ack(0, lost_pkts_sample=1)
+    assert cut is not None
+    flow.set(**Cubic().curve(FakeReport({}, cut, "Cubic")))
+    timeout(flow)
+    flow.ca_state = OPEN
+    flow.cwnd = cwnd  # the kernel restores the window from before the recovery
+    undone = flow.ack(0, cwnd_limited=0)
+    assert undone is not None
+    assert undone["event"] == UNDO
+    flow.set(**Cubic().restored(FakeReport({}, undone, "Cubic")))
+    assert {name: flow[name] for name in before} == before
+    assert undone["prior_bytes"] == 100 * MSS
 
 
 def report(**fields: int) -> FakeReport:

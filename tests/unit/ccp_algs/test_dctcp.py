@@ -4,6 +4,7 @@ import pytest
 
 from ccp_algs.check import FakeInfo, RecordingFlow
 from ccp_algs.dctcp import Dctcp, DctcpFold
+from ccp_algs.reduction import ECHO
 from experiments.run import run
 from experiments.scenario import Scenario
 from tests.unit.ccp_algs.folded import CWR, INFINITY, MSS, Folded
@@ -88,10 +89,22 @@ def test_sockets_ask_for_ecn_and_parameters_reach_the_fold_program() -> None:
     algorithm.flow = flow
     algorithm.g = 0.25
     algorithm.on_create(FakeInfo())
-    assert flow.calls[-1][1] == {"g_inverse": 4, "cut_permille": 500, "configured": 1, "report_us": INFINITY}
+    assert flow.calls[-1][1] == {
+        "prr": ECHO,
+        "g_inverse": 4,
+        "cut_permille": 500,
+        "configured": 1,
+        "report_us": INFINITY,
+    }
     algorithm.beta, algorithm.report_ms = 0.7, 20.0
     algorithm.on_params(frozenset({"beta", "report_ms"}))
-    assert flow.calls[-1][1] == {"g_inverse": 4, "cut_permille": 700, "configured": 1, "report_us": 20_000}
+    assert flow.calls[-1][1] == {
+        "prr": ECHO,
+        "g_inverse": 4,
+        "cut_permille": 700,
+        "configured": 1,
+        "report_us": 20_000,
+    }
 
 
 # Over a queue that marks

@@ -202,3 +202,39 @@ def test_flow_taken_over_in_trouble_is_not_reduced_for_what_the_fallback_answere
     flow.ack(1, lost_pkts_sample=1)
     assert events(flow) == [STARTED]
     assert flow.cwnd >= 40 * MSS
+
+
+def test_ecn_episode_lasts_one_round_trip() -> None:
+    # RFC 3168 section 6.1.2: once per window. The queue still marks when that window has been acknowledged.
+    flow = started(CubicFold)
+    flow.ca_state = CWR
+    flow.ack(1, bytes_in_flight=99 * MSS)
+    assert events(flow) == [CUT]
+    for _ in range(33):
+        flow.ack(3, after_us=1000, ecn_bytes=3 * MSS)
+    assert events(flow) == [CUT], "all that was in flight is acknowledged, nothing that was sent later"
+    flow.ack(1, ecn_bytes=MSS)
+    assert events(flow) == [CUT, CUT]
+
+
+def test_ecn_episode_with_data_out_of_order_ends_late_rather_than_early() -> None:
+    # What is out of order is not in flight, so the end of the window is not known.
+    flow = started(CubicFold)
+    flow.ca_state = DISORDER
+    flow.ack(0, packets_misordered=20, bytes_in_flight=80 * MSS)
+    flow.ca_state = CWR
+    flow.ack(1, bytes_in_flight=79 * MSS)
+    for _ in range(50):
+        flow.ack(2, after_us=1000, ecn_bytes=2 * MSS)
+    assert events(flow) == [CUT]
+
+
+def test_ecn_episode_after_a_calm_ack_reduces_at_the_next_echo() -> None:
+    flow = started(CubicFold)
+    flow.ca_state = CWR
+    flow.ack(1, bytes_in_flight=99 * MSS)
+    flow.ca_state = OPEN
+    flow.ack(100)
+    flow.ca_state = CWR
+    flow.ack(1, bytes_in_flight=69 * MSS)
+    assert events(flow) == [CUT, CUT]

@@ -103,7 +103,7 @@ def test_explicit_congestion_is_cubics_and_stays(ca_state: int, prims: dict[str,
     flow.lose(ca_state, **prims)
     flow.receive("wireless", after_us=5_000)
     flow.ack(0, cwnd_limited=0)
-    assert flow.cwnd_pkts == 70
+    assert flow["ssthresh_bytes"] == 70 * MSS
 
 
 def test_summary_of_the_acks_or_of_another_kind_says_nothing() -> None:

@@ -261,8 +261,7 @@ def mark(flow: Hybrid, rtt_us: int) -> None:
 @pytest.mark.parametrize(
     ("shared_ecn", "rtt_us", "cwnd_pkts"),
     [
-        ("abe", MIN_RTT_US, 95),
-        ("abe", MIN_RTT_US + 999, 95),
+        ("abe", MIN_RTT_US, 85),
         ("abe", MIN_RTT_US + 1000, 85),
         ("abe", 9 * MIN_RTT_US, 85),
         ("abe", 0, 85),
@@ -277,15 +276,39 @@ def mark(flow: Hybrid, rtt_us: int) -> None:
 def test_mark_costs_less_than_a_loss_or_as_much_or_needs_a_queue_or_is_ignored(
     shared_ecn: str, rtt_us: int, cwnd_pkts: int
 ) -> None:
-    flow = Hybrid(shared_ecn=shared_ecn)
+    flow = Hybrid(shared_ecn=shared_ecn, prr="never")
     mark(flow, rtt_us)
     assert flow.cwnd_pkts == pytest.approx(cwnd_pkts, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("early_ecn_beta", "rtt_us", "cwnd_pkts"),
+    [
+        (0.95, MIN_RTT_US, 95),
+        (0.95, MIN_RTT_US + 999, 95),
+        (0.95, MIN_RTT_US + 1000, 85),
+        (0.7, MIN_RTT_US, 85),
+    ],
+)
+def test_early_mark_may_cost_even_less(early_ecn_beta: float, rtt_us: int, cwnd_pkts: int) -> None:
+    flow = Hybrid(early_ecn_beta=early_ecn_beta, prr="never")
+    mark(flow, rtt_us)
+    assert flow.cwnd_pkts == pytest.approx(cwnd_pkts, abs=0.01)
+
+
+def test_reduction_after_a_mark_takes_a_round_trip() -> None:
+    flow = Hybrid()
+    flow.ca_state = CWR
+    for acked in range(1, 101):
+        flow.ack(1, ecn_bytes=MSS, cwnd_limited=0, bytes_in_flight=round((100 - 0.15 * acked) * MSS))
+        assert flow.cwnd_pkts == pytest.approx(100 - 0.15 * acked, abs=1.5)
+    assert flow.cwnd_pkts == pytest.approx(85, abs=0.01)
 
 
 @pytest.mark.parametrize("shared_ecn", ["abe", "loss", "queue", "ignore"])
 @pytest.mark.parametrize("ca_state", [OPEN, RECOVERY])
 def test_loss_is_congestion_whatever_marks_are(shared_ecn: str, ca_state: int) -> None:
-    flow = Hybrid(shared_ecn=shared_ecn)
+    flow = Hybrid(shared_ecn=shared_ecn, prr="never")
     if shared_ecn in ("queue", "ignore"):
         mark(flow, MIN_RTT_US)
     flow.lose(ca_state, rtt_us=MIN_RTT_US)
@@ -294,7 +317,7 @@ def test_loss_is_congestion_whatever_marks_are(shared_ecn: str, ca_state: int) -
 
 @pytest.mark.parametrize("shared_ecn", ["abe", "ignore"])
 def test_full_queue_of_this_host_is_congestion_whatever_marks_are(shared_ecn: str) -> None:
-    flow = Hybrid(shared_ecn=shared_ecn)
+    flow = Hybrid(shared_ecn=shared_ecn, prr="never")
     flow.ca_state = CWR
     flow.ack(0, cwnd_limited=0, local_congestion=1)
     assert flow.cwnd_pkts == pytest.approx(70, abs=0.01)

@@ -2,6 +2,7 @@ import pytest
 
 from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.episodes import STARTED
+from ccp_algs.reduction import ALWAYS
 from ccp_algs.reno import Reno, RenoFold
 from tests.unit.ccp_algs.folded import INFINITY, MSS, Folded
 
@@ -35,8 +36,11 @@ def test_parameters_reach_the_fold_program() -> None:
     calls = len(flow.calls)
     algorithm.on_report(FakeReport({}, fields, "Reno"))
     assert len(flow.calls) == calls
-    algorithm.beta = 0.7
-    algorithm.on_params(frozenset({"beta"}))
-    assert flow.calls[-1] == ("set", {"cut_permille": 700, "configured": 1, "report_us": INFINITY})
+    algorithm.beta, algorithm.prr = 0.7, "always"
+    algorithm.on_params(frozenset({"beta", "prr"}))
+    assert flow.calls[-1] == (
+        "set",
+        {"cut_permille": 700, "prr": ALWAYS, "configured": 1, "report_us": INFINITY},
+    )
     algorithm.on_report(FakeReport({}, fields | {"event": STARTED}, "Reno"))
     assert len(flow.calls) == calls + 2

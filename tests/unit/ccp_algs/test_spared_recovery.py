@@ -4,7 +4,7 @@ import pytest
 
 from ccp_algs.episodes import CUT
 from ccp_algs.spared_recovery import GROWS, HELD, PRR
-from tests.unit.ccp_algs.folded import MSS, OPEN, events
+from tests.unit.ccp_algs.folded import MSS, OPEN, events, timeout
 from tests.unit.ccp_algs.test_flex_cubic import flex, lose
 
 
@@ -36,6 +36,27 @@ def test_window_follows_what_is_delivered_and_comes_back() -> None:
     flow.ack(1, cwnd_limited=0)
     assert flow.cwnd == 100 * MSS
     assert not events(flow)
+
+
+def test_timeout_after_a_spared_loss_begins_in_slow_start() -> None:
+    # Linux calls cong_avoid in the state Loss, and a timeout ends the recovery whose window is restored.
+    flow = flex(spared_window=PRR)
+    lose(flow, 60_000, bytes_in_flight=60 * MSS)
+    timeout(flow)
+    assert flow.cwnd == 2 * MSS
+    flow.ack(2, rtt_us=60_000)
+    assert flow.cwnd == 4 * MSS
+    flow.ca_state = OPEN
+    flow.ack(2, rtt_us=60_000)
+    assert flow.cwnd == 6 * MSS
+
+
+def test_congestion_in_a_spared_recovery_reduces_the_window_from_before_it() -> None:
+    flow = flex(spared_window=PRR)
+    lose(flow, 60_000, bytes_in_flight=60 * MSS)
+    lose(flow, 100_000, bytes_in_flight=60 * MSS)
+    assert flow["ssthresh_bytes"] == 70 * MSS
+    assert flow.reports[-1]["prior_bytes"] == 100 * MSS
 
 
 def test_congestion_in_a_spared_recovery_is_answered_under_prr_too() -> None:

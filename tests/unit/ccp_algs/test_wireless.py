@@ -124,6 +124,15 @@ def test_program_that_starts_again_has_nothing_to_take_back() -> None:
     assert flow["take_back"] == 0
 
 
+def test_taken_back_reduction_restores_the_window_before_the_previous_one() -> None:
+    # RFC 9438 section 4.9: cwnd_prior; here there was no reduction before.
+    flow = Steered()
+    flow.lose()
+    flow.receive("wireless", after_us=5_000)
+    flow.ack(0, cwnd_limited=0)
+    assert [report["prior_bytes"] // MSS for report in flow.reports] == [0, 100, 0]
+
+
 @pytest.mark.parametrize("cause", ["none", "overflow", "mixed"])
 def test_reduction_that_telemetry_does_not_call_wrong_stays(cause: str) -> None:
     flow = Steered()
