@@ -20,33 +20,32 @@ TITLES: Final = {
     "published": "figures of kernel CUBIC and BBR",
 }
 """Paper -> its name in the table."""
-COUNTED: Final = ("holds", "fails", "undecided")
 
 
 def counts(name: str, folder: Path = claims.KEPT) -> tuple[int, list[int], list[int], int]:
-    """Return how many claims a paper has, how many hold, fail and are undecided, and how many have no run.
+    """Return how many claims a paper has, and how many hold, fail, are undecided and have no verdict.
 
     Args:
         name: The paper.
         folder: Folder with the kept results.
 
     Returns:
-        All claims; `COUNTED` by real sockets; `COUNTED` by simulation; those with runs of neither kind.
+        All claims, with the paper's rules; `claims.JUDGED` by real sockets; the same by simulation; those
+        with a verdict of neither kind.
     """
-    paper, kept = claims.paper_of(name), claims.kept(name, folder)
-    pairs = [claims.sides(name, claim, kept) for claim in paper.claims]
+    rows = claims.of_paper(claims.judge(claims.paper_of(name), claims.kept(name, folder)))
     by_place: list[list[int]] = []
     for place in range(2):
-        found = claims.counted(pair[place] for pair in pairs)
-        by_place.append([found[verdict] for verdict in COUNTED])
-    without = sum(not any(one.checks for one in pair) for pair in pairs)
-    return len(pairs), by_place[0], by_place[1], without
+        found = claims.counted(row.sides[place] for row in rows)
+        by_place.append([found[verdict] for verdict in claims.JUDGED])
+    without = sum(not row.judged for row in rows)
+    return len(rows), by_place[0], by_place[1], without
 
 
 def table(folder: Path = claims.KEPT) -> str:
     """Return the table as Markdown."""
     lines = [
-        "| claims of | all | sockets: hold, fail, open | simulated: hold, fail, open | no run |",
+        "| claims of | all | sockets: hold, fail, open | simulated: hold, fail, open | no verdict |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     total: list[Sequence[int]] = []

@@ -204,6 +204,11 @@ class Judged:
         return self.deciding.verdict
 
     @property
+    def judged(self) -> bool:
+        """Whether either side has a verdict of runs."""
+        return any(side.verdict in JUDGED for side in self.sides)
+
+    @property
     def why(self) -> str:
         """Why the claim does not hold; the command that runs its part, where that gives a verdict."""
         if self.verdict == "holds":
@@ -327,13 +332,13 @@ def count_text(rows: Sequence[Judged]) -> str:
         counts = {verdict: n for verdict, n in counted(sides).items() if verdict in JUDGED}
         if any(counts.values()) or name != "Computed":
             said.append(f"{name}: {_listed(counts) or 'none'}")
-    without = {verdict: n for verdict, n in counted(rows).items() if verdict not in JUDGED}
+    without = counted(row for row in rows if not row.judged)
     if any(without.values()):
         said.append(f"No verdict: {_listed(without)}")
     return ". ".join(said)
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _listed(counts: Mapping[Any, int]) -> str:
     return ", ".join(
         f"{n} {verdict if n == 1 else verdict.removesuffix('s')}" for verdict, n in counts.items() if n
     )

@@ -7,7 +7,7 @@ parts that `ccp paper claims` calls stale.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -62,7 +62,15 @@ USED: Final[Mapping[str, str]] = {
 """Paper -> its algorithm."""
 
 
-def stale(paper: str, part: str, about: Mapping[str, Any], *, simulated: bool) -> str:
+def stale(
+    paper: str,
+    part: str,
+    about: Mapping[str, Any],
+    *,
+    simulated: bool,
+    changes: Sequence[Change] = CHANGES,
+    used: Mapping[str, str] = USED,
+) -> str:
     """Return why a result gives no verdict; empty if it does.
 
     Args:
@@ -70,6 +78,8 @@ def stale(paper: str, part: str, about: Mapping[str, Any], *, simulated: bool) -
         part: Name of the part, without a suffix.
         about: `git` and `date` of the result, as in `Kept.about`.
         simulated: Whether the simulator made it.
+        changes: Changes of behaviour.
+        used: Paper -> its algorithm.
     """
     git = about["git"]
     if not git:
@@ -77,12 +87,9 @@ def stale(paper: str, part: str, about: Mapping[str, Any], *, simulated: bool) -
     if git["dirty"]:
         return "of a tree with changes"
     made = datetime.fromisoformat(about["date"])
-    used = {USED.get(paper), SIMULATOR if simulated else None}
-    for one in CHANGES:
-        if (
-            one.model in used
-            and made < datetime.fromisoformat(one.at)
-            and (not one.parts or part in one.parts)
-        ):
+    models = {used.get(paper), SIMULATOR if simulated else None}
+    for one in changes:
+        reached = one.model in models and (not one.parts or part in one.parts)
+        if reached and made < datetime.fromisoformat(one.at):
             return f"older than a change of {one.model}: {one.what}"
     return ""

@@ -25,8 +25,11 @@ VERDICTS: Final[tuple[Verdict, ...]] = (
     "not run",
     "not tested",
 )
-"""Verdicts, in the order of the bar. Tuned: parameters were chosen on these runs; stale: the result is older than
-what made it, or cannot be made again."""
+"""Verdicts, in the order of the bar.
+
+Tuned: parameters were chosen on these runs. Stale: the result is older than what made it, or cannot be made
+again.
+"""
 
 Cell = str | int | float | bool | None
 """Content of a table's cell; None if unknown."""

@@ -222,7 +222,7 @@ CLAIMS: Final = (
         ),
         OWN_BETA_RULE,
         "CUBIC, to which R-Hybrid switches, takes marks for losses",
-        [_by_baseline("literal", "R-Hybrid", LITERAL, *NO_LESS)],
+        [_by_baseline("literal", "R-Hybrid (marks as losses)", LITERAL, *NO_LESS)],
     ),
     Claim(
         "Figure 3",
