@@ -45,7 +45,8 @@ def counts(name: str, folder: Path = claims.KEPT) -> tuple[int, list[int], list[
 def table(folder: Path = claims.KEPT) -> str:
     """Return the table as Markdown."""
     lines = [
-        "| claims of | all | sockets: hold, fail, open | simulated: hold, fail, open | no verdict |",
+        "| claims of | all | sockets or computed: hold, fail, open"
+        " | simulated: hold, fail, open | no verdict |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     total: list[Sequence[int]] = []

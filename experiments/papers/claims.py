@@ -73,10 +73,8 @@ class Side:
     tuned: bool = False
 
     @classmethod
-    def of(cls, claim: Claim, kept: Kept | None) -> Side:
-        """Return the claim judged by the kept result of its part; None: it was not run."""
-        if kept is None:
-            return cls(claim)
+    def of(cls, claim: Claim, kept: Kept) -> Side:
+        """Return the claim judged by a kept result."""
         checks = kept.checks_of(claim)
         tuned = claim.tuned is not None and claim.tuned.covers(kept.about.get("seeds"))
         return cls(claim, checks, kept.simulated, kept.stale if checks else "", tuned)
@@ -133,6 +131,11 @@ class Side:
     def reported(self) -> str:
         """The verdict with its note."""
         return f"{self.verdict} ({self.note})" if self.note else self.verdict
+
+    @property
+    def runs(self) -> int:
+        """The number of runs of the check with the fewest; -1 without checks."""
+        return min((check.found.n for check in self.checks), default=-1)
 
     @property
     def value(self) -> str:
@@ -288,10 +291,16 @@ def judge(paper: Paper, results: Mapping[str, Kept]) -> list[Judged]:
     """
     found = []
     for claim in paper.claims:
-        simulated = results.get(f"{claim.part}{SIMULATED}") if claim.simulable else None
-        sides = (Side.of(claim, one) for one in (results.get(str(claim.part)), simulated))
-        found.append(Judged(paper.name, *sides))
+        simulated = _side(claim, results, SIMULATED) if claim.simulable else Side(claim, simulated=True)
+        found.append(Judged(paper.name, _side(claim, results, ""), simulated))
     return found
+
+
+def _side(claim: Claim, results: Mapping[str, Kept], suffix: str) -> Side:
+    """Return a claim judged by its part, or by the other part that has its runs, whichever has more."""
+    parts = (f"{part}{suffix}" for part in (claim.part, claim.also) if part)
+    sides = [Side.of(claim, results[part]) for part in parts if part in results]
+    return max(sides, key=lambda side: side.runs, default=Side(claim, simulated=bool(suffix)))
 
 
 def of_paper(rows: Iterable[Judged]) -> list[Judged]:
@@ -330,8 +339,8 @@ def count_text(rows: Sequence[Judged]) -> str:
     }
     for name, sides in measured.items():
         counts = {verdict: n for verdict, n in counted(sides).items() if verdict in JUDGED}
-        if any(counts.values()) or name != "Computed":
-            said.append(f"{name}: {_listed(counts) or 'none'}")
+        if any(counts.values()):
+            said.append(f"{name}: {_listed(counts)}")
     without = counted(row for row in rows if not row.judged)
     if any(without.values()):
         said.append(f"No verdict: {_listed(without)}")

@@ -31,7 +31,7 @@ MORE: Final[Bounds] = (1 + MARGIN, None)
 LESS: Final[Bounds] = (None, 1 - MARGIN)
 FAIR_JAIN: Final = 0.9
 """Minimum Jain index of "fair", where the paper gives none."""
-FAIR_SHARES: Final[Bounds] = (1 / 3, 2 / 3)
+FAIR_SHARES: Final[Bounds] = (0.333, 0.667)
 """Shares of one of two flows, or of one of two equal groups, that have a Jain index of `FAIR_JAIN`."""
 
 
@@ -162,6 +162,7 @@ class Claim:
         measures: Column that all `checks` measure, or, with `saved` before it, a share of it that is saved;
             empty: a quantity that the simulator's accuracy is not known for.
         readings: Whether `checks` are readings of the same sentence, which decide only if they agree.
+        also: Another part that has the same runs among its own; the one with more runs is used.
         tuned: Parameters of the runs that were chosen on runs of the same part, and on which of them.
     """
 
@@ -179,6 +180,7 @@ class Claim:
     bars: Mapping[str, Bounds] = field(default_factory=dict)
     measures: str = ""
     readings: bool = False
+    also: str = ""
     tuned: Tuned | None = None
 
     @property

@@ -60,6 +60,16 @@ USED: Final[Mapping[str, str]] = {
     "r-tcp": "r_tcp",
 }
 """Paper -> its algorithm."""
+DIGESTS: Final[Mapping[str, str]] = {
+    "kernel/cubic": "b44c4b3f",
+    "kernel/bbr": "7f779a22",
+    "flex_cubic": "1a129f43",
+    "int_cubic": "fe7655af",
+    "hyvar": "48092166",
+    "r_hybrid": "1651eb94",
+    "rtcp/cubic": "db572484",
+}
+"""Algorithm -> what it does in the simulator today, as the test of this module computes it."""
 
 
 def stale(

@@ -144,9 +144,11 @@ def undecided(paper: str) -> str:
 
 
 def untested(paper: str) -> str:
-    """Return the claims without a verdict, with the reason, as a list."""
+    """Return the claims without a verdict, with the reason, as a list; of ccplane's rules the tuned ones."""
     reasons: dict[str, list[str]] = {}
     for row in judged(paper):
+        if row.claim.rule and row.verdict != TUNED:
+            continue
         if row.verdict == NOT_TESTED:
             why = _NOT_MEASURED if row.why.startswith("no experiment") else row.why
         elif row.verdict == NOT_RUN:
@@ -171,7 +173,7 @@ def _grouped(rows: Sequence[Judged]) -> list[str]:
         for row in shown:
             others = f"; {len(more)} more ({_joined(list(dict.fromkeys(more)))})" if more else ""
             reason = f": {why}" if why else ""
-            rule = f" [with {row.claim.rule}]" if row.claim.rule else ""
+            rule = " [ccplane's rule]" if row.claim.rule else ""
             said = f"{row.claim.says}{rule} ({_measured(row)})"
             lines.append(f"- **{row.claim.source}:** {said}{others}{reason}.")
     return lines

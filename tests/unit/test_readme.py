@@ -53,4 +53,6 @@ def test_claims_are_counted_as_they_are_judged(name: str) -> None:
     assert sockets == [sum(row.kernel.verdict == one for row in rows) for one in claims.JUDGED]
     assert simulated == [sum(row.simulated.verdict == one for row in rows) for one in claims.JUDGED]
     assert sum(sockets) <= n - without
-    assert without == sum({row.kernel.verdict, row.simulated.verdict}.isdisjoint(claims.JUDGED) for row in rows)
+    assert without == sum(
+        {row.kernel.verdict, row.simulated.verdict}.isdisjoint(claims.JUDGED) for row in rows
+    )

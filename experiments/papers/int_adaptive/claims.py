@@ -138,6 +138,7 @@ CLAIMS: Final = (
         "New L1 and New L2 have more throughput than CUBIC at any loss",
         "fig6",
         _fig6("more", BOTH, (0.01, 0.02, 0.05, 0.1, 0.2), MORE[0] or 1),
+        also="echo-loss",
     ),
     Claim(
         "Figure 6",
@@ -146,6 +147,7 @@ CLAIMS: Final = (
         _fig6("gain", BOTH, (0.2,), GAIN),
         number="7",
         why="CUBIC has 1.5 % of the link here, so its goodput decides the ratio",
+        also="echo-loss",
     ),
     Claim(
         "Figure 6",
@@ -154,19 +156,21 @@ CLAIMS: Final = (
         _fig6("twelve per cent", (L2,), (0.0,), GAIN_WITHOUT_LOSS),
         number="12 %",
         why="kernel CUBIC fills the link here, so there is nothing to gain",
+        also="echo-loss",
     ),
     Claim(
         "Figure 6",
         "without loss New L1 and New L2 have no less throughput than CUBIC",
         "fig6",
         _fig6("no harm", BOTH, (0.0,), NO_LESS[0] or 1),
+        also="echo-loss",
     ),
     Claim(
         "Figure 7",
         "increments 2 and 3 fill the path earlier than CUBIC",
         "fig7",
         _fig7("sooner", "time to fill the path", "path_full_s", (2, 3), *LESS),
-        why="on real sockets increment 2 is earlier with echoes; with summaries there was one run",
+        also="echo-growth",
     ),
     Claim(
         "Figure 7",
@@ -174,18 +178,21 @@ CLAIMS: Final = (
         "fig7",
         _fig7("steady", "spread of the window", "cwnd_spread_ratio", (1, 2, 3), *LESS),
         why="the first loss sets a threshold, and above it the window grows like CUBIC's",
+        also="echo-growth",
     ),
     Claim(
         "Section VI-C",
         "increments 2 and 3 have more throughput",
         "fig7",
         _fig7("throughput", "goodput", "goodput_bytes_per_s", (2, 3), *MORE),
+        also="echo-growth",
     ),
     Claim(
         "Section VI-C",
         "increments 1 to 3 have fewer retransmissions",
         "fig7",
         _fig7("again", "retransmissions", "retrans_pkts", (1, 2, 3), *LESS),
+        also="echo-growth",
     ),
     Claim(
         "Abstract, section II",

@@ -257,7 +257,7 @@ def test_the_papers_rule_and_another_one_are_two_rows() -> None:
     assert with_own_rules(found) == found[1:]
     (without, _) = judge(Paper.of("p", "P", [], by_both_rules(CLAIM, "mine", "why")), {"race": kept_result})
     assert (without.verdict, without.why) == ("not run", "why"), "never judged by runs of another rule"
-    assert summary(found).endswith("With ccplane's rules: 1 claim. Real sockets: 1 holds. Simulator: none")
+    assert summary(found).endswith("With ccplane's rules: 1 claim. Real sockets: 1 holds")
 
 
 def test_bounds_are_those_of_the_claim_not_those_of_the_day_of_the_run() -> None:
@@ -276,6 +276,14 @@ def test_a_newer_comparison_is_made_from_kept_tables() -> None:
     assert (found.found.value, found.found.low, found.found.high, found.found.n) == (2, 2 / 1.1, 2, 6)
     assert replace(FASTER, column="rtt_us").of_tables([table]) is None
     assert replace(FASTER, of={"who": "nobody"}).of_tables([table]) is None
+
+
+def test_another_part_with_the_same_runs_counts_if_it_has_more_of_them() -> None:
+    both = replace(CLAIM, also="relay")
+    few, many = result("race", check(0.5, 0.6, 6)), result("relay", check(2, 3, 10))
+    assert judged(both, few, many).verdict == "holds"
+    assert judged(both, few, result("relay", check(2, 3, 5))).verdict == "fails"
+    assert judged(CLAIM, few, many).verdict == "fails"
 
 
 def test_what_was_not_run_says_how_to_run_it() -> None:

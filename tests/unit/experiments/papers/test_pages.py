@@ -64,7 +64,7 @@ def test_each_bar_has_every_claim(paper: str) -> None:
     whole = verdicts.judged(paper)
     for rows in verdicts.by_datapath(paper).values():
         assert len(rows) == len(claims.of_paper(whole))
-    assert verdicts.summary(paper).startswith(f"{len(claims.of_paper(whole))} claims. Real sockets: ")
+    assert verdicts.summary(paper).startswith(f"{len(claims.of_paper(whole))} claims. ")
     listed = verdicts.failed(paper).count("**") // 2
     assert (listed > 0) == any(row.verdict == "fails" for row in whole)
 
@@ -91,12 +91,16 @@ def test_lists_follow_the_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.setattr(verdicts, "judged", lambda _: rows)
     assert verdicts.failed("p") == (
-        "- **Figure 1:** it is so (1.000 [0.900, 1.200], not >= 3; real sockets); 1 more (Figure 2): a reason.\n"
-        "- **Figure 1:** it is so [with a timer] (1.000 [0.900, 1.200], not >= 3; real sockets): another."
+        "- **Figure 1:** it is so (1.000 [0.900, 1.200], not >= 3; real sockets); 1 more (Figure 2)"
+        ": a reason.\n"
+        "- **Figure 1:** it is so [ccplane's rule] (1.000 [0.900, 1.200], not >= 3; real sockets)"
+        ": another."
     )
     assert verdicts.undecided("p") == "Undecided: Figure 3."
     assert verdicts.untested("p") == "- Figure 4: no experiment measures this."
-    assert verdicts.summary("p").startswith("5 claims. Real sockets: 1 holds, 2 fail, 1 undecided. Simulator: none")
+    assert verdicts.summary("p").startswith(
+        "5 claims. Real sockets: 1 holds, 2 fail, 1 undecided. No verdict: 1 not tested"
+    )
     stale = claims.Side(replace(rows[0].claim, source="Figure 5"), rows[0].kernel.checks, stale="old")
     rows[:] = [claims.Judged("p", stale, claims.Side(stale.claim))]
     assert verdicts.untested("p") == "- Figure 5: stale (old)."

@@ -96,8 +96,7 @@ def test_claims_with_ccplanes_rules_are_a_section_that_is_not_counted() -> None:
     assert "a faster timer" in second.rows[0].about
     assert {row.key for row in first.rows}.isdisjoint(row.key for row in second.rows)
     assert report.about.endswith(
-        "1 claim. Real sockets: 1 holds. Simulator: none."
-        " With ccplane's rules: 1 claim. Real sockets: 1 holds. Simulator: none."
+        "1 claim. Real sockets: 1 holds. With ccplane's rules: 1 claim. Real sockets: 1 holds."
     )
 
 
