@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,7 @@ class Side:
         simulated: Whether the simulator made them.
         stale: Why the result gives no verdict; empty if it does.
         tuned: Whether parameters were chosen on these runs.
+        made_by: The command that made the result, as text.
     """
 
     claim: Claim
@@ -71,13 +73,15 @@ class Side:
     simulated: bool = False
     stale: str = ""
     tuned: bool = False
+    made_by: str = ""
 
     @classmethod
     def of(cls, claim: Claim, kept: Kept) -> Side:
         """Return the claim judged by a kept result."""
         checks = kept.checks_of(claim)
         tuned = claim.tuned is not None and claim.tuned.covers(kept.about.get("seeds"))
-        return cls(claim, checks, kept.simulated, kept.stale if checks else "", tuned)
+        stale, made_by = kept.stale if checks else "", shlex.join(kept.about["command"])
+        return cls(claim, checks, kept.simulated, stale, tuned, made_by)
 
     @property
     def verdict(self) -> Verdict:
@@ -117,14 +121,14 @@ class Side:
         if self.verdict != "undecided":
             return ""
         missing = len(self.claim.names) - len(self.checks)
+        if self.claim.readings and not missing and len({self._verdict(check) for check in self.checks}) > 1:
+            return "its readings disagree"
         undecided = [check for check in self.checks if check.verdict == "undecided"]
         if undecided:
             widest = max(undecided, key=lambda check: check.records()["runs_needed"] or 0)
             return widest.reported.removeprefix("undecided").strip(" ()")
         if missing:
             return f"{missing} of {len(self.claim.names)} not measured"
-        if self.claim.readings and len({self._verdict(check) for check in self.checks}) > 1:
-            return "its readings disagree"
         return "model"
 
     @property
@@ -221,14 +225,14 @@ class Judged:
 
     @property
     def command(self) -> str:
-        """The command that runs its part."""
+        """The command that runs its part; if a result is stale, that which made it."""
         assert self.claim.part is not None
+        if self.verdict == STALE:
+            root = "" if self.deciding.simulated else "sudo "
+            return f"{root}{self.deciding.made_by} --keep docs/results/papers"
         part = paper_of(self.paper).parts.get(self.claim.part)
         video = " --video" if part and part.video else ""
-        simulated = self.deciding.simulated
-        before, after = ("", " --datapath sim") if simulated else ("sudo ", "")
-        options = f"{video} --part {self.claim.part}{after} --keep docs/results/papers"
-        return f"{before}ccp paper {self.paper}{options}"
+        return f"sudo ccp paper {self.paper}{video} --part {self.claim.part} --keep docs/results/papers"
 
     def cells(self) -> list[str]:
         """Return the claim as text, for `HEADINGS`."""
@@ -329,8 +333,8 @@ def side_counts(rows: Iterable[Judged]) -> dict[str, dict[str, int]]:
     }
 
 
-def count_text(rows: Sequence[Judged]) -> str:
-    """Return the counts of real sockets, of the simulator, and of claims without a verdict, as text."""
+def count_text(rows: Sequence[Judged], *, why: bool = True) -> str:
+    """Return the counts on both sides, and of claims without a verdict (with `why`: which), as text."""
     said = [f"{len(rows)} claim{'s' if len(rows) != 1 else ''}"]
     measured = {
         "Real sockets": [row.kernel for row in rows if not row.kernel.computed],
@@ -343,7 +347,7 @@ def count_text(rows: Sequence[Judged]) -> str:
             said.append(f"{name}: {_listed(counts)}")
     without = counted(row for row in rows if not row.judged)
     if any(without.values()):
-        said.append(f"No verdict: {_listed(without)}")
+        said.append(f"No verdict: {_listed(without) if why else sum(without.values())}")
     return ". ".join(said)
 
 
@@ -353,11 +357,11 @@ def _listed(counts: Mapping[Any, int]) -> str:
     )
 
 
-def summary(rows: Sequence[Judged]) -> str:
+def summary(rows: Sequence[Judged], *, why: bool = True) -> str:
     """Return the counts of the paper's rules, and of ccplane's, as text."""
     own = with_own_rules(rows)
-    text = count_text(of_paper(rows))
-    return f"{text}. With ccplane's rules: {count_text(own)}" if own else text
+    text = count_text(of_paper(rows), why=why)
+    return f"{text}. With ccplane's rules: {count_text(own, why=why)}" if own else text
 
 
 def show(console: Console, title: str, rows: Sequence[Judged]) -> None:

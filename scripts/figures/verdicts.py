@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -128,7 +129,7 @@ def _plural(verdict: str) -> str:
 
 def summary(paper: str) -> str:
     """Return the numbers of verdicts as text."""
-    return f"{claims.summary(judged(paper))}."
+    return f"{claims.summary(judged(paper), why=False)}."
 
 
 def failed(paper: str) -> str:
@@ -145,21 +146,22 @@ def undecided(paper: str) -> str:
 
 def untested(paper: str) -> str:
     """Return the claims without a verdict, with the reason, as a list; of ccplane's rules the tuned ones."""
-    reasons: dict[str, list[str]] = {}
+    sources: dict[str, list[str]] = {}
+    numbers = Counter[str]()
     for row in judged(paper):
         if row.claim.rule and row.verdict != TUNED:
             continue
         if row.verdict == NOT_TESTED:
             why = _NOT_MEASURED if row.why.startswith("no experiment") else row.why
+            sources.setdefault(why, []).append(row.claim.source)
+        elif row.verdict == NOT_RUN and row.claim.names:
+            sources.setdefault(f"not run ({row.claim.why})", []).append(row.claim.source)
         elif row.verdict == NOT_RUN:
-            of = "" if row.claim.names else " with the paper's rule"
-            why = f"not run{of}{f' ({row.claim.why})' if row.claim.why else ''}"
+            numbers[f"not run with the paper's rule ({row.claim.why})"] += 1
         elif row.verdict in {STALE, TUNED}:
-            why = row.deciding.reported
-        else:
-            continue
-        reasons.setdefault(why, []).append(row.claim.source)
-    lines = [f"- {_joined(list(dict.fromkeys(sources)))}: {why}." for why, sources in reasons.items()]
+            numbers[row.deciding.reported] += 1
+    lines = [f"- {_joined(list(dict.fromkeys(own)))}: {why}." for why, own in sources.items()]
+    lines += [f"- {n} claim{'s' if n > 1 else ''}: {why}." for why, n in numbers.items()]
     return "\n".join(lines) or "Every claim has a verdict."
 
 

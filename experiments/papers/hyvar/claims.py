@@ -50,11 +50,12 @@ PATHS: Final = {
 }
 
 _LESS_OF_BOTH: Final = "the competitor has slightly less delay, with less throughput"
-_SAME: Final = "both have the same throughput, except for random traces and rounding"
+_SAME: Final = "both have the same throughput"
 _FULL: Final = "the competitor fills the link, with several times the delay"
 _MORE: Final = "the competitor has slightly more throughput, with more delay"
 WHY: Final = {
     ("wired-1", KERNEL): _SAME,
+    ("wired-1", BBR): _SAME,
     ("cellular-1", BBR): _SAME,
     ("cellular-1", HYBRID): _SAME,
     ("cellular-1", POLICY): _SAME,

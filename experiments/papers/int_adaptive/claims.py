@@ -146,7 +146,7 @@ CLAIMS: Final = (
         "fig6",
         _fig6("gain", BOTH, (0.2,), GAIN),
         number="7",
-        why="CUBIC has 1.5 % of the link here, so its goodput decides the ratio",
+        why="CUBIC has about 1 % of the link here, so its goodput decides the ratio",
         also="echo-loss",
     ),
     Claim(

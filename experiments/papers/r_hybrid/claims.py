@@ -402,12 +402,12 @@ CLAIMS: Final = (
     Claim(
         "Abstract",
         "R-Hybrid has low latency within a zone",
-        why='the paper gives no latency; "alone on a link" compares the queue with DCTCP\'s',
+        why="the paper gives no latency",
     ),
     Claim(
         "Abstract",
         "R-Hybrid's overhead is minimal",
-        why="the paper gives no figure, and no experiment measures the receiver's processor time",
+        why="no experiment measures the receiver's processor time",
     ),
     Claim("Section 6", "without AWS' control plane R-Hybrid cannot adapt", why="AWS is not available here"),
 )

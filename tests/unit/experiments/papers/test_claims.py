@@ -123,7 +123,7 @@ def check(low: float, high: float, n: int = 10, name: str = "faster") -> Check:
 
 def result(part: str, *checks: Check, **about: Any) -> Kept:
     made = {
-        "command": ["ccp"],
+        "command": ["ccp", "paper", "p", "--quick"],
         "git": {"commit": "0123456789abcdef", "dirty": False},
         "date": "2100-01-01T00:00:00+00:00",
         "host": {},
@@ -219,7 +219,9 @@ def test_errors_are_those_of_all_kept_draws() -> None:
 def test_a_result_that_cannot_be_made_again_gives_no_verdict(about: dict[str, Any], why: str) -> None:
     row = judged(CLAIM, result("race-sim", check(2, 3), **about))
     assert (row.verdict, row.simulated.reported) == ("stale", f"stale ({why})")
-    assert row.why == "it is not; `ccp paper published --part race --datapath sim --keep docs/results/papers`"
+    assert row.why == "it is not; `ccp paper p --quick --keep docs/results/papers`", (
+        "the command that made it"
+    )
 
 
 def test_an_algorithm_that_changed_makes_its_results_stale_and_no_others() -> None:

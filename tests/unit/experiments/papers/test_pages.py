@@ -99,11 +99,11 @@ def test_lists_follow_the_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdicts.undecided("p") == "Undecided: Figure 3."
     assert verdicts.untested("p") == "- Figure 4: no experiment measures this."
     assert verdicts.summary("p").startswith(
-        "5 claims. Real sockets: 1 holds, 2 fail, 1 undecided. No verdict: 1 not tested"
+        "5 claims. Real sockets: 1 holds, 2 fail, 1 undecided. No verdict: 1. With"
     )
     stale = claims.Side(replace(rows[0].claim, source="Figure 5"), rows[0].kernel.checks, stale="old")
     rows[:] = [claims.Judged("p", stale, claims.Side(stale.claim))]
-    assert verdicts.untested("p") == "- Figure 5: stale (old)."
+    assert verdicts.untested("p") == "- 1 claim: stale (old)."
     rows[:] = [judged("holds", "")]
     assert verdicts.failed("p") == "No claim fails."
     assert verdicts.undecided("p") == "No claim is undecided."
