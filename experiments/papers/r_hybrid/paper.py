@@ -209,21 +209,14 @@ OWNERS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def clean(name: str, duration_s: float, times: int, times_strict: int) -> list[Grid]:
+def clean(name: str, duration_s: float, times: int) -> list[Grid]:
     """Return the rounds over the link that marks as DCTCP needs."""
     base = path("clean", duration_s)
-    return rounds(
-        base,
-        name,
-        times,
-        "variant",
-        OWNERS,
-        of_round=lambda number, variant: number < times_strict or variant != STRICT,
-    )
+    return rounds(base, name, times, "variant", OWNERS)
 
 
 def _clean_grids(size: Size) -> list[Grid]:
-    return clean(size.name, size.seconds(8, 15), size.times(6, 10), size.times(2, 5))
+    return clean(size.name, size.seconds(8, 15), size.times(6, 10))
 
 
 def _clean_findings(runs: Runs) -> Findings:
