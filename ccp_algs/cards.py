@@ -5,7 +5,7 @@
 
         Use it where packets are lost at random.
         Do not use it with shallow buffers. A full queue of less than one BDP never doubles the RTT.
-        Evidence: 12 of 18 tested claims hold, 2 fail (docs/papers/flex-cubic.md).
+        Evidence: 5 of 6 claims tested on real sockets hold (docs/papers/flex-cubic.md).
         More: docs/flex-cubic.md
         """
 

@@ -229,7 +229,8 @@ class RHybrid(Algorithm):
         applies.
     Do not use it for short connections. A change of regime takes 23 to 28 s with the paper's constants, 0.6 s
         in the mode `fast`.
-    Evidence: 17 of 20 tested claims hold, 2 fail (docs/papers/r-hybrid.md).
+    Evidence: 5 of 6 claims tested on real sockets hold, 0 of 7 in the simulator
+        (docs/papers/r-hybrid.md).
     More: docs/r-hybrid.md
     """
 

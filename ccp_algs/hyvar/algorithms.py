@@ -218,7 +218,8 @@ class _All(Hybrid, VectorAlgorithm):
     Use it for research. It shows what a learned policy adds to CUBIC.
     Do not use it in production. On no path does it beat every competitor in throughput and delay, and its
         policy was trained for RTTs of 10 to 200 ms, not for data centres.
-    Evidence: 7 of 23 tested claims hold, 9 fail (docs/papers/hyvar.md).
+    Evidence: 1 of 23 claims tested on real sockets hold, 0 of 20 in the simulator
+        (docs/papers/hyvar.md).
     More: docs/hyvar.md
     """
 

@@ -226,9 +226,13 @@ def claims_(
             claims.show(console, paper.title, rows)
     if as_json:
         reported = [row.records() for row in every]
-        typer.echo(json.dumps({"counts": claims.counted(every), "claims": reported}, indent=2))
+        own = claims.with_own_rules(every)
+        counts = {
+            name: claims.side_counts(rows) for name, rows in (("paper", claims.of_paper(every)), ("own", own))
+        }
+        typer.echo(json.dumps({"counts": counts, "claims": reported}, indent=2))
     elif len(papers or claims.PAPERS) > 1:
-        console.print(claims.count_text(every), style="bold", highlight=False)
+        console.print(claims.summary(every), style="bold", highlight=False)
 
 
 @app.command(

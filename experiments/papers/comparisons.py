@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -11,11 +11,28 @@ import pandas as pd
 
 from experiments.metrics import NAN
 from experiments.papers.estimates import over_runs
-from experiments.papers.tables import Check, bounds_text
+from experiments.papers.tables import Check, Table, bounds_text
 from experiments.statistics import Estimate, median_interval
 
 _WITHIN: Final = {"operator", "number"}
 """Columns that distinguish what is compared inside a run: the mean of the ratios is the run's value."""
+
+Bounds = tuple[float | None, float | None]
+"""Lower and upper bound; None for none."""
+MARGIN: Final = 0.02
+"""Ratios that differ from 1 by at most this much count as equal, unless the claim gives another margin."""
+EQUAL: Final[Bounds] = (1 - MARGIN, 1 + MARGIN)
+"""Bounds of "as good as", "the same", "hardly matters"."""
+NO_LESS: Final[Bounds] = (1 - MARGIN, None)
+"""Bounds of "no less than", "keeps", "as much as" where more would also do."""
+NO_MORE: Final[Bounds] = (None, 1 + MARGIN)
+MORE: Final[Bounds] = (1 + MARGIN, None)
+"""Bounds of "more than", "longer": a ratio that counts as equal is not more."""
+LESS: Final[Bounds] = (None, 1 - MARGIN)
+FAIR_JAIN: Final = 0.9
+"""Minimum Jain index of "fair", where the paper gives none."""
+FAIR_SHARES: Final[Bounds] = (0.333, 0.667)
+"""Shares of one of two flows, or of one of two equal groups, that have a Jain index of `FAIR_JAIN`."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +48,7 @@ class Comparison:
         at_least: Lower bound, or None.
         at_most: Upper bound, or None.
         where: The conditions of this comparison, among others that measure the same.
+        path: Kind of path, as in `experiments.papers.model_error`; empty: the claim's.
     """
 
     name: str
@@ -41,6 +59,7 @@ class Comparison:
     at_least: float | None = None
     at_most: float | None = None
     where: str = field(default="", kw_only=True)
+    path: str = field(default="", kw_only=True)
 
     @property
     def sentence(self) -> str:
@@ -50,6 +69,22 @@ class Comparison:
     def check(self, table: pd.DataFrame) -> Check:
         """Return the measured value; `table` has a row per run, with `seed`; columns may be missing."""
         return Check(self.sentence, self._found(table), self.at_least, self.at_most, self.name)
+
+    def of_tables(self, tables: Iterable[Table]) -> Check | None:
+        """Return the value from tables of estimates, for comparisons that are newer than the runs.
+
+        Runs are not paired in such tables, so that the interval of a ratio is wider than necessary: from the
+        lowest numerator by the highest denominator to the opposite. None: no table has the rows.
+        """
+        needed = {*self.of, *(self.by or {})}
+        for table in tables:
+            if needed <= set(table.by) and self.column in table.values:
+                found = _estimate(table, self.of, self.column)
+                if found is not None and self.by is not None:
+                    found = _quotient(found, _estimate(table, self.by, self.column))
+                if found is not None:
+                    return Check(self.sentence, found, self.at_least, self.at_most, self.name)
+        return None
 
     def _found(self, table: pd.DataFrame) -> Estimate:
         if {self.column, *self.of, *(self.by or {})} - set(table.columns):
@@ -72,6 +107,40 @@ def chosen(table: pd.DataFrame, which: Mapping[str, Any]) -> pd.DataFrame:
     return table
 
 
+def _estimate(table: Table, which: Mapping[str, Any], column: str) -> Estimate | None:
+    rows = chosen(table.rows, which)
+    if len(rows) != 1:
+        return None
+    row = rows.iloc[0]
+    return Estimate(
+        float(row[column]), float(row[f"{column}.low"]), float(row[f"{column}.high"]), int(row["n"])
+    )
+
+
+def _quotient(above: Estimate, below: Estimate | None) -> Estimate | None:
+    if below is None or not below.value:
+        return None
+    ends = (above.low / below.high, above.high / below.low) if below.low and below.high else (NAN, NAN)
+    return Estimate(above.value / below.value, *ends, min(above.n, below.n))
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Parameters that were chosen on runs; a claim that uses them has no verdict on these runs.
+
+    Attributes:
+        parameters: The parameters, as text.
+        seeds: Seeds of the runs that they were chosen on; empty: all runs of the claim's part.
+    """
+
+    parameters: str
+    seeds: frozenset[int] = frozenset()
+
+    def covers(self, seeds: Iterable[int] | None) -> bool:
+        """Return whether any of the seeds of a result was used for tuning; None: they are not known."""
+        return not self.seeds or seeds is None or bool(self.seeds & set(seeds))
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim of a paper.
@@ -85,6 +154,16 @@ class Claim:
         how: How it is tested, where `tests` do not say so.
         why: Why it fails or is undecided, or why it is not tested.
         simulable: Whether simulated runs are evidence.
+        number: The paper's number, as text; empty if it gives none.
+        rule: ccplane's rule that the runs had instead of the paper's; empty: the paper's rule. The claim with
+            the paper's rule is another row.
+        path: Kind of path of its runs, as in `experiments.papers.model_error`.
+        bars: Name of one of `checks` -> bounds that replace those kept with the check.
+        measures: Column that all `checks` measure, or, with `saved` before it, a share of it that is saved;
+            empty: a quantity that the simulator's accuracy is not known for.
+        readings: Whether `checks` are readings of the same sentence, which decide only if they agree.
+        also: Another part that has the same runs among its own; the one with more runs is used.
+        tuned: Parameters of the runs that were chosen on runs of the same part, and on which of them.
     """
 
     source: str
@@ -95,6 +174,14 @@ class Claim:
     how: str = ""
     why: str = ""
     simulable: bool = True
+    number: str = ""
+    rule: str = ""
+    path: str = "drop-tail"
+    bars: Mapping[str, Bounds] = field(default_factory=dict)
+    measures: str = ""
+    readings: bool = False
+    also: str = ""
+    tuned: Tuned | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -110,4 +197,21 @@ class Claim:
         ):
             where = "; ".join(test.where for test in tests if test.where)
             said.append(f"{says}{bounds_text(*bounds)}{f' ({where})' if where else ''}")
-        return f"`{self.part}`: {'; '.join(said)}" if self.part else ""
+        return f"`{self.part}`: {'; '.join(said)}" if self.part and said else ""
+
+
+def by_both_rules(
+    claim: Claim, rule: str, why: str, literal: Sequence[Comparison] = ()
+) -> tuple[Claim, Claim]:
+    """Return the claim with the paper's rule, and with a rule of ccplane's.
+
+    Args:
+        claim: The claim with the tests of ccplane's rule.
+        rule: That rule.
+        why: What the paper's rule is, or why it was not run.
+        literal: Tests of the paper's rule; none: it was not run.
+    """
+    paper = replace(
+        claim, tests=literal, checks=(), how="", why=why, bars={}, measures="", readings=False, tuned=None
+    )
+    return paper, replace(claim, rule=rule)

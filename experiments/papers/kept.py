@@ -8,20 +8,24 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments import records
 from experiments.bench.result import describe_run
 from experiments.errors import ResultError
+from experiments.papers import models
 from experiments.papers.tables import Check, Table
 from experiments.runs.check import SIM
 from experiments.runs.places import cannot_write
 
 if TYPE_CHECKING:
+    from experiments.papers.comparisons import Claim
     from experiments.papers.paper import Findings, Paper, Part, Runs
 
+SIMULATED: Final = f"-{SIM}"
+"""Suffix of the names of simulated parts."""
 _WITHOUT_VALUE: Final = {"--no-run", "--json"}
 _WITH_VALUE: Final = {"--keep", "--out", "-o", "--part", "--format", "--report"}
 """Options that say where results go, not what was run; `--part` is added again."""
@@ -61,7 +65,7 @@ class Kept:
             about |= {"date": newest["started"], "git": newest["ccplane"]["git"]}
             about["seeds"] = sorted({one.metadata["seed"] for one in runs.results})
         about["command"] = _command(about["command"], part.name)
-        simulated = "-sim" if runs.results and runs.results[0].metadata["datapath"] == SIM else ""
+        simulated = SIMULATED if runs.results and runs.results[0].metadata["datapath"] == SIM else ""
         name = f"{part.name}{simulated}"
         tables, checks = tuple(found.tables), tuple(found.checks)
         return cls(paper.name, name, runs.planned, runs.done, runs.left_out, tables, checks, about)
@@ -128,6 +132,39 @@ class Kept:
             ) from error
 
     @property
+    def simulated(self) -> bool:
+        """Whether the simulator made it."""
+        return self.part.endswith(SIMULATED)
+
+    @property
+    def stale(self) -> str:
+        """Why it gives no verdict; empty if it does."""
+        part = self.part.removesuffix(SIMULATED)
+        return models.stale(self.paper, part, self.about, simulated=self.simulated)
+
+    def checks_of(self, claim: Claim) -> list[Check]:
+        """Return the known checks of a claim, with the claim's bounds, in its order.
+
+        Comparisons that the part did not make when it was run are made from its tables.
+        """
+        made = {one.name or one.claim: one for one in self.checks if one.known}
+        found: list[Check | None] = []
+        for test in claim.tests:
+            own = made.get(test.name)
+            found.append(
+                test.of_tables(self.tables)
+                if own is None
+                else replace(own, low=test.at_least, high=test.at_most)
+            )
+        for name in claim.checks:
+            own = made.get(name)
+            if own is not None and name in claim.bars:
+                low, high = claim.bars[name]
+                own = replace(own, low=low, high=high)
+            found.append(own)
+        return [replace(one, name=one.name or one.claim) for one in found if one is not None and one.known]
+
+    @property
     def source(self) -> str:
         """Command, number of runs, date, revision and machine, as a line of Markdown."""
         host, git = self.about["host"], self.about["git"]
@@ -135,7 +172,7 @@ class Kept:
         if git:
             revision = f"`{git['commit'][:12]}`{' with changes' if git['dirty'] else ''}"
         machine = f"Linux {host['kernel']}, {host['cpu']}, {host['cores']} processors"
-        where = "simulated" if self.part.endswith("-sim") else machine
+        where = "simulated" if self.simulated else machine
         runs = (
             f"{self.done} of {self.planned} runs{reported_left_out(self.left_out)}; " if self.planned else ""
         )

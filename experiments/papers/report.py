@@ -11,9 +11,9 @@ from typing import Any, Final
 import pandas as pd
 
 from experiments.papers import claims
-from experiments.papers.claims import NOT_RUN, SIMULATED, Judged
-from experiments.papers.comparisons import Claim, Comparison
-from experiments.papers.kept import Kept, reported_left_out
+from experiments.papers.claims import NOT_RUN, SIDES, STALE, Judged, Side
+from experiments.papers.comparisons import Comparison
+from experiments.papers.kept import SIMULATED, Kept, reported_left_out
 from experiments.papers.paper import Findings, Paper
 from experiments.papers.tables import INTERVALS, Check
 from experiments.papers.tables import Table as Estimates
@@ -22,14 +22,16 @@ from experiments.report import Column, Evidence, Measured, Picture, Report, Row,
 from experiments.report.html import slug
 from experiments.report.model import Cell
 
-SIDES: Final = ("real sockets", "simulation")
 COMPARED: Final = "-tenth"
 """Suffix of parts that compare the simulator with real sockets."""
 
 _ABOUT: Final = (
     "Every claim of the paper, paraphrased, and judged by ccplane's runs on real sockets and in the "
-    "simulator. The verdict on a claim is that of real sockets, or the simulator's where real sockets decide "
-    "nothing."
+    "simulator. The verdict on a claim is that of real sockets wherever there are such runs. A simulated "
+    "verdict has to exceed the simulator's own error. "
+)
+_OWN: Final = (
+    "The same claims with rules of ccplane's instead of the paper's. The bar at the top does not count them."
 )
 _SEEDS: Final = "not recorded with these results; the same command uses the same seeds"
 
@@ -40,8 +42,7 @@ def read(name: str, folder: Path = claims.KEPT) -> dict[str, Kept]:
     Raises:
         ResultError: `result.broken`.
     """
-    found = [Kept.read(file) for file in sorted((folder / name).glob("*.json"))]
-    return {one.part: one for one in found}
+    return claims.kept(name, folder)
 
 
 def pictures_of(found: Findings) -> list[Picture]:
@@ -65,8 +66,11 @@ def report_of(
     """
     evidence = {name: _evidence(one, (pictures or {}).get(name, ())) for name, one in kept.items()}
     figures = [Section("Figures", pictures=overview)] if overview else []
+    judged = claims.judge(paper, kept)
+    own = _claims(claims.with_own_rules(judged), evidence)
     sections = [
-        Section("Claims", _claims(paper, kept, evidence), SIDES),
+        Section("Claims", _claims(claims.of_paper(judged), evidence), SIDES),
+        *([Section("Claims with ccplane's rules", own, SIDES, _OWN, counted=False)] if own else []),
         *figures,
         Section(
             "Experiments",
@@ -77,46 +81,48 @@ def report_of(
             counted=False,
         ),
     ]
-    return Report(paper.title, sections, _ABOUT)
+    return Report(paper.title, sections, f"{_ABOUT}{claims.summary(judged)}.")
 
 
 # --- claims ------------------------------------------------------------------------------------------------
 
 
-def _claims(paper: Paper, kept: Mapping[str, Kept], evidence: Mapping[str, Evidence]) -> list[Row]:
-    results = {name: one.checks for name, one in kept.items()}
+def _claims(rows: Sequence[Judged], evidence: Mapping[str, Evidence]) -> list[Row]:
     numbers = Counter[str]()
-    rows = []
-    for judged in claims.judge(paper, results):
+    found = []
+    for judged in rows:
         claim, verdict = judged.claim, judged.verdict
-        place = slug(claim.source)
+        place = slug(f"{claim.source}{' own' if claim.rule else ''}")
         numbers[place] += 1
         names = (str(claim.part), f"{claim.part}{SIMULATED}")
-        sides = zip(claims.sides(paper.name, claim, results), names, strict=True)
-        rows.append(
+        sides = zip(judged.sides, names, strict=True)
+        said = [claim.tested.replace("`", ""), f"paper: {claim.number}" if claim.number else "", claim.rule]
+        runnable = claim.names and verdict in {NOT_RUN, STALE}
+        found.append(
             Row(
                 key=f"{place}-{numbers[place]}",
                 title=claim.says,
                 verdict=verdict,
-                sides=[_side(claim, one, evidence.get(name)) for one, name in sides],
+                sides=[_side(one, evidence.get(name)) for one, name in sides],
                 source=claim.source,
-                about=claim.tested.replace("`", ""),
-                why="" if verdict in {"holds", NOT_RUN} else claim.why,
-                note=judged.reported.removeprefix(verdict).strip(" ()"),
-                command=judged.command if verdict == NOT_RUN else "",
+                about="; ".join(one for one in said if one),
+                why="" if verdict == "holds" else claim.why,
+                note=judged.deciding.note,
+                command=judged.command if runnable else "",
             )
         )
-    return rows
+    return found
 
 
-def _side(claim: Claim, judged: Judged, evidence: Evidence | None) -> Evidence | None:
+def _side(side: Side, evidence: Evidence | None) -> Evidence | None:
     """Return the checks of a claim on one side, with the results of their part."""
-    if evidence is None or not judged.checks:
+    if evidence is None or not side.checks:
         return None
+    claim = side.claim
     return replace(
         evidence,
-        measured=[_measured(one) for one in judged.checks],
-        verdict=judged.verdict,
+        measured=[_measured(one) for one in side.checks],
+        verdict=side.verdict,
         summary="",
         marked=[conditions for test in claim.tests for conditions in _conditions(test)],
         value=claim.tests[0].column if claim.tests else "",

@@ -29,6 +29,8 @@ SHAPES: Final[Mapping[str, str]] = {
     "holds": "✓",
     "fails": "✕",
     "undecided": "?",
+    "tuned": "=",
+    "stale": "~",
     "not run": "○",
     "not tested": "–",
 }

@@ -14,10 +14,22 @@ from typing import Any, Final, Literal, Self
 from experiments import verdicts
 from experiments.statistics import Estimate
 
-Verdict = Literal["holds", "fails", "undecided", "not run", "not tested"]
+Verdict = Literal["holds", "fails", "undecided", "tuned", "stale", "not run", "not tested"]
 
-VERDICTS: Final[tuple[Verdict, ...]] = ("holds", "fails", "undecided", "not run", "not tested")
-"""Verdicts, in the order of the bar."""
+VERDICTS: Final[tuple[Verdict, ...]] = (
+    "holds",
+    "fails",
+    "undecided",
+    "tuned",
+    "stale",
+    "not run",
+    "not tested",
+)
+"""Verdicts, in the order of the bar.
+
+Tuned: parameters were chosen on these runs. Stale: the result is older than what made it, or cannot be made
+again.
+"""
 
 Cell = str | int | float | bool | None
 """Content of a table's cell; None if unknown."""

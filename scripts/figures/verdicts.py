@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,15 +11,16 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from experiments.papers import claims
-from experiments.papers.claims import NOT_RUN, NOT_TESTED, VERDICTS, Judged
-from experiments.papers.tables import Check
+from experiments.papers.claims import NOT_RUN, NOT_TESTED, STALE, TUNED, VERDICTS, Judged, Side
 from experiments.plots import style
-from scripts.figures.drawing import PAPERS, SIM, Figure, footnote
+from scripts.figures.drawing import PAPERS, Figure, footnote
 
 LOOKS: Final[Mapping[str, Mapping[str, Any]]] = {
     "holds": {"facecolor": "#0072B2", "edgecolor": "white"},
     "fails": {"facecolor": "#D55E00", "edgecolor": "white"},
     "undecided": {"facecolor": "#F0E442", "edgecolor": "white"},
+    TUNED: {"facecolor": "#BFA6D9", "edgecolor": "white"},
+    STALE: {"facecolor": "#9A9A9A", "edgecolor": "white"},
     NOT_RUN: {"facecolor": "#D9D9D9", "edgecolor": "white"},
     NOT_TESTED: {"facecolor": "white", "edgecolor": "#9A9A9A", "hatch": "////"},
 }
@@ -30,58 +32,53 @@ _SHORTEST_LABELLED: Final = 0.018
 
 
 def judged(paper: str) -> list[Judged]:
-    """Return a paper's claims with their verdicts."""
+    """Return a paper's claims with their verdicts, those with ccplane's rules among them."""
     return claims.judge(claims.paper_of(paper), claims.kept(paper, PAPERS))
 
 
-def by_datapath(paper: str) -> dict[str, list[Judged]]:
-    """Return a paper's claims judged by real sockets alone, and by the simulator alone.
-
-    Checks that were computed belong to neither.
-    """
-    results = claims.kept(paper, PAPERS)
-    found = claims.paper_of(paper)
-
-    def judge(simulated: bool) -> list[Judged]:
-        own: dict[str, Sequence[Check]] = {
-            part: [one for one in checks if one.found.n]
-            for part, checks in results.items()
-            if part.endswith(SIM) == simulated
-        }
-        return claims.judge(found, own)
-
-    return {"real sockets": judge(False), "simulator": judge(True)}
+def by_datapath(paper: str) -> dict[str, list[Side]]:
+    """Return a paper's claims judged by real sockets, and by the simulator."""
+    rows = claims.of_paper(judged(paper))
+    return {name: [row.sides[place] for row in rows] for place, name in enumerate(claims.SIDES)}
 
 
 def bar(paper: str) -> Figure:
-    """Draw the numbers of claims with each verdict: by real sockets, by the simulator, and with both."""
-    whole = judged(paper)
-    lines = {**by_datapath(paper), "verdict": whole}
+    """Draw the numbers of claims with each verdict on either side, for the paper's rules and ccplane's."""
+    rows = judged(paper)
+    sets = {"": claims.of_paper(rows), ", ccplane's rules": claims.with_own_rules(rows)}
+    lines = {
+        f"{name}{of}": claims.counted(row.sides[place] for row in own)
+        for of, own in sets.items()
+        if own
+        for place, name in enumerate(claims.SIDES)
+    }
     with style.styled():
-        plot = style.new_plot(1.75)
+        plot = style.new_plot(0.95 + 0.4 * len(lines))
         axes = plot.subplots()
-        _stacked(axes, {name: claims.counted(rows) for name, rows in lines.items()})
+        _stacked(axes, lines)
         axes.set_xlabel("claims")
         _legend(plot)
-    counted = claims.counted(whole)
-    alt = "Verdicts by datapath: " + ", ".join(f"{counted[name]} {_plural(name)}" for name in VERDICTS)
-    return Figure(plot, alt, "")
+    return Figure(plot, f"Verdicts by datapath: {claims.summary(rows)}", "")
 
 
 def scoreboard() -> Figure:
-    """Draw the verdicts on all papers."""
+    """Draw the verdicts on all papers, on real sockets and in the simulator."""
     names = [*claims.PAPERS, *claims.OTHERS]
-    found = {name: judged(name) for name in names}
+    found = {name: claims.of_paper(judged(name)) for name in names}
+    lines = {
+        f"{name}, {side}": claims.counted(row.sides[place] for row in rows)
+        for name, rows in found.items()
+        for place, side in enumerate(claims.SIDES)
+    }
     with style.styled():
-        plot = style.new_plot(2.5)
+        plot = style.new_plot(4.0)
         axes = plot.subplots()
-        _stacked(axes, {name: claims.counted(rows) for name, rows in found.items()})
+        _stacked(axes, lines)
         axes.set_xlabel("claims")
         _legend(plot)
-        footnote(plot, "Real sockets decide where they can; otherwise the simulator does")
-    total = claims.counted(row for rows in found.values() for row in rows)
-    alt = "Verdicts on six publications: " + ", ".join(f"{total[name]} {_plural(name)}" for name in VERDICTS)
-    return Figure(plot, alt, "")
+        footnote(plot, "Real sockets decide; the simulator's verdicts are counted apart")
+    total = claims.count_text([row for rows in found.values() for row in rows])
+    return Figure(plot, f"Verdicts on six publications: {total}", "")
 
 
 def _stacked(axes: Axes, lines: Mapping[str, Mapping[str, int]]) -> None:
@@ -131,21 +128,8 @@ def _plural(verdict: str) -> str:
 
 
 def summary(paper: str) -> str:
-    """Return the numbers of verdicts, and what they rest on, as text."""
-    rows = judged(paper)
-    decided = [row for row in rows if row.verdict in {"holds", "fails"}]
-    computed = sum(not any(check.found.n for check in row.checks) for row in decided)
-    simulated = sum(row.where == "simulated" for row in decided)
-    rests = [
-        f"{n or 'none'} on {where}"
-        for n, where in (
-            (len(decided) - simulated - computed, "real sockets"),
-            (simulated, "the simulator"),
-            (computed, "a computation"),
-        )
-        if n or where == "real sockets"
-    ]
-    return f"{claims.count_text(rows)}. Decided: {_joined(rests)}."
+    """Return the numbers of verdicts as text."""
+    return f"{claims.summary(judged(paper), why=False)}."
 
 
 def failed(paper: str) -> str:
@@ -161,17 +145,24 @@ def undecided(paper: str) -> str:
 
 
 def untested(paper: str) -> str:
-    """Return the claims that are not tested or were not run, with the reason, as a list."""
-    rows = judged(paper)
-    reasons: dict[str, list[str]] = {}
-    for row in rows:
+    """Return the claims without a verdict, with the reason, as a list; of ccplane's rules the tuned ones."""
+    sources: dict[str, list[str]] = {}
+    numbers = Counter[str]()
+    for row in judged(paper):
+        if row.claim.rule and row.verdict != TUNED:
+            continue
         if row.verdict == NOT_TESTED:
             why = _NOT_MEASURED if row.why.startswith("no experiment") else row.why
-            reasons.setdefault(why, []).append(row.claim.source)
+            sources.setdefault(why, []).append(row.claim.source)
+        elif row.verdict == NOT_RUN and row.claim.names:
+            sources.setdefault(f"not run ({row.claim.why})", []).append(row.claim.source)
         elif row.verdict == NOT_RUN:
-            reasons.setdefault(f"not run (part `{row.claim.part}`)", []).append(row.claim.source)
-    lines = [f"- {_joined(list(dict.fromkeys(sources)))}: {why}." for why, sources in reasons.items()]
-    return "\n".join(lines) or "Every claim is tested."
+            numbers[f"not run with the paper's rule ({row.claim.why})"] += 1
+        elif row.verdict in {STALE, TUNED}:
+            numbers[row.deciding.reported] += 1
+    lines = [f"- {_joined(list(dict.fromkeys(own)))}: {why}." for why, own in sources.items()]
+    lines += [f"- {n} claim{'s' if n > 1 else ''}: {why}." for why, n in numbers.items()]
+    return "\n".join(lines) or "Every claim has a verdict."
 
 
 def _grouped(rows: Sequence[Judged]) -> list[str]:
@@ -184,19 +175,21 @@ def _grouped(rows: Sequence[Judged]) -> list[str]:
         for row in shown:
             others = f"; {len(more)} more ({_joined(list(dict.fromkeys(more)))})" if more else ""
             reason = f": {why}" if why else ""
-            lines.append(f"- **{row.claim.source}:** {row.claim.says} ({_measured(row)}){others}{reason}.")
+            rule = " [ccplane's rule]" if row.claim.rule else ""
+            said = f"{row.claim.says}{rule} ({_measured(row)})"
+            lines.append(f"- **{row.claim.source}:** {said}{others}{reason}.")
     return lines
 
 
 def _measured(row: Judged) -> str:
     """Return what decided that a claim fails, and where."""
-    check = next(one for one in row.checks if one.verdict == "fails")
+    check = next(one for one in row.deciding.checks if one.verdict == "fails")
     low, high = check.low, check.high
     if low is not None and high is not None:
         bound = f"in {low:g} to {high:g}" if low != high else f"{low:g}"
     else:
         bound = f">= {low:g}" if low is not None else f"<= {high:g}"
-    return f"{check.value}, not {bound}; {'simulated' if row.where else 'real sockets'}"
+    return f"{check.value}, not {bound}; {'simulated' if row.deciding.simulated else 'real sockets'}"
 
 
 def _joined(words: Sequence[str]) -> str:

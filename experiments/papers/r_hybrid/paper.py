@@ -15,7 +15,7 @@ import pandas as pd
 from ccp_algs.r_hybrid import ECN_BETA
 from experiments import plots
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
-from experiments.papers.r_hybrid.claims import CLAIMS, OWN_ONLY
+from experiments.papers.r_hybrid.claims import CLAIMS, LITERAL, OWN_ONLY, STRICT
 from experiments.papers.r_hybrid.false import FALSE_SWITCHES
 from experiments.papers.r_hybrid.path import (
     AGGRESSIVE_US,
@@ -128,6 +128,7 @@ CLAIMED: Final[Mapping[str, Mapping[str, Any]]] = {
     **_case(KERNEL, BASELINE, steered(KERNEL)),
     **_case(DCTCP, AGGRESSIVE, marked(DCTCP)),
     **_case(OWN, AGGRESSIVE, marked(OWN)),
+    **_case(LITERAL, AGGRESSIVE, marked(OWN, shared_ecn="loss")),
 }
 """Cases of the claims."""
 CASES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -135,7 +136,6 @@ CASES: Final[Mapping[str, Mapping[str, Any]]] = {
     **_case(DCTCP, BASELINE, marked(DCTCP)),
     **_case(OWN, BASELINE, marked(OWN)),
     **_case(f"{OWN}, RFC 8511 alone", AGGRESSIVE, marked(OWN, early_ecn_beta=ECN_BETA)),
-    **_case(f"{OWN}, marks as losses", AGGRESSIVE, marked(OWN, shared_ecn="loss")),
     **_case(f"{OWN}, marks with a queue", AGGRESSIVE, marked(OWN, shared_ecn="queue")),
     **_case(f"{OWN}, marks ignored", AGGRESSIVE, marked(OWN, shared_ecn="ignore")),
     **_case(f"{OWN}, BBR while shared", AGGRESSIVE, marked(OWN, shared="bbr3")),
@@ -201,7 +201,6 @@ def decisions(results: Sequence[Result]) -> dict[str, Plot]:
 
 # --- the clean case -----------------------------------------------------------------------------------------
 
-STRICT: Final = f"{OWN}, a mark is congestion"
 OWNERS: Final[Mapping[str, Mapping[str, Any]]] = {
     DCTCP: marked(DCTCP),
     OWN: marked(OWN),
@@ -210,21 +209,14 @@ OWNERS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def clean(name: str, duration_s: float, times: int, times_strict: int) -> list[Grid]:
+def clean(name: str, duration_s: float, times: int) -> list[Grid]:
     """Return the rounds over the link that marks as DCTCP needs."""
     base = path("clean", duration_s)
-    return rounds(
-        base,
-        name,
-        times,
-        "variant",
-        OWNERS,
-        of_round=lambda number, variant: number < times_strict or variant != STRICT,
-    )
+    return rounds(base, name, times, "variant", OWNERS)
 
 
 def _clean_grids(size: Size) -> list[Grid]:
-    return clean(size.name, size.seconds(8, 15), size.times(6, 10), size.times(2, 5))
+    return clean(size.name, size.seconds(8, 15), size.times(6, 10))
 
 
 def _clean_findings(runs: Runs) -> Findings:

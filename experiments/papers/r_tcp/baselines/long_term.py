@@ -14,7 +14,7 @@ Jacobson), and the talk "BBR Congestion Control", IETF 97, 2016. Differences:
 * Without `prior_delivered_pkts`, a round trip lasts a smoothed RTT.
 
 `mbbr_like` is not mBBR (S. Zhu et al., "mBBR: Improving BBR Performance over Rate-Limited Mobile Networks",
-ICNP 2023), whose rules are unpublished. According to the R-TCP paper, mBBR works online in a modified BBR,
+ICNP 2023), whose program was not used. According to the R-TCP paper, mBBR works online in a modified BBR,
 per connection, does not account for tokens that accumulate in idle times, needs more data than R-TCP,
 estimates rates better than BBRv1, and keeps its rate, raised by 20 % every 48 round trips without loss. The
 stand-in is the sampler above, with five intervals that have to agree, and with a limit that never ends.

@@ -1,7 +1,7 @@
 """A stand-in for P-MODRL: the token bucket that fits a recorded connection best, if the rate drops abruptly.
 
 P-MODRL (S. Zhu et al., "On Rate-Limiting in Mobile Data Networks", IEEE Transactions on Mobile Computing,
-2024) works offline; its rules are unpublished. The R-TCP paper says: it estimates size and rate about as
+2024) works offline; its program was not used. The R-TCP paper says: it estimates size and rate about as
 accurately as R-TCP, mistakes sudden drops of the bandwidth for a limit, with losses or without, and does not
 account for tokens that accumulate in idle times.
 

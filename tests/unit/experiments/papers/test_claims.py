@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,45 @@ from typer.testing import CliRunner
 from ccplane.base.errors import UsageError
 from experiments import left_out
 from experiments.metrics import NAN
-from experiments.papers.claims import PAPERS, VERDICTS, Judged, count_text, counted, judge, kept, paper_of
+from experiments.papers import model_error, models
+from experiments.papers.claims import (
+    KEPT,
+    PAPERS,
+    VERDICTS,
+    Judged,
+    Side,
+    count_text,
+    counted,
+    judge,
+    kept,
+    of_paper,
+    paper_of,
+    summary,
+    with_own_rules,
+)
 from experiments.papers.commands import app
-from experiments.papers.comparisons import Claim, Comparison
+from experiments.papers.comparisons import (
+    EQUAL,
+    LESS,
+    MORE,
+    NO_LESS,
+    NO_MORE,
+    Claim,
+    Comparison,
+    Tuned,
+    by_both_rules,
+)
 from experiments.papers.estimates import computed
-from experiments.papers.paper import Paper, Part, nothing_to_run
-from experiments.papers.tables import Check
+from experiments.papers.kept import Kept
+from experiments.papers.paper import Paper
+from experiments.papers.tables import Check, Table
 from experiments.results import Result
 from experiments.statistics import Estimate
 
 FASTER = Comparison("faster", "ratio of goodputs", "goodput_bytes_per_s", {"who": "us"}, {"who": "them"}, 1.0)
 CLAIM = Claim("Figure 1", "ours is faster", "race", [FASTER], why="it is not")
 BOTH = Claim("s", "t", "race", checks=("faster", "slower"))
+READINGS = replace(BOTH, readings=True)
 
 
 def runs(own: list[float], other: list[float]) -> pd.DataFrame:
@@ -51,9 +79,12 @@ def test_every_claim_says_how_it_is_tested_or_why_not(name: str) -> None:
             assert claim.why, claim.says
             assert not claim.names
         else:
-            assert claim.part in paper.parts
-            assert claim.names
+            files = {file.stem.removesuffix("-sim") for file in (KEPT / name).glob("*.json")}
+            assert claim.part in {*paper.parts, *files}
+            assert claim.names or claim.why, claim.says
             assert claim.how or not claim.checks, claim.says
+            assert claim.path in model_error.PATHS
+            assert set(claim.bars) <= set(claim.checks)
             assert all(one.at_least is not None or one.at_most is not None for one in claim.tests)
     compared = Counter((part.name, one.name) for part in paper.parts.values() for one in part.comparisons)
     assert set(compared.values()) <= {1}, "a name stands once in its part"
@@ -90,6 +121,22 @@ def check(low: float, high: float, n: int = 10, name: str = "faster") -> Check:
     return Check("it", Estimate((low + high) / 2, low, high, n), 1.0, None, name)
 
 
+def result(part: str, *checks: Check, **about: Any) -> Kept:
+    made = {
+        "command": ["ccp", "paper", "p", "--quick"],
+        "git": {"commit": "0123456789abcdef", "dirty": False},
+        "date": "2100-01-01T00:00:00+00:00",
+        "host": {},
+        **about,
+    }
+    return Kept("p", part, 10, 10, {}, (), checks, made)
+
+
+def judged(claim: Claim, *results: Kept) -> Judged:
+    (row,) = judge(Paper.of("published", "P", [], [claim]), {one.part: one for one in results})
+    return row
+
+
 @pytest.mark.parametrize(
     ("claim", "checks", "verdict", "reported"),
     [
@@ -100,47 +147,174 @@ def check(low: float, high: float, n: int = 10, name: str = "faster") -> Check:
         (CLAIM, [], "not run", "not run"),
         (BOTH, [check(1, 2)], "undecided", "undecided (1 of 2 not measured)"),
         (BOTH, [check(1, 2), check(0, 0.5, name="slower")], "fails", "fails"),
+        (
+            READINGS,
+            [check(1, 2), check(0, 0.5, name="slower")],
+            "undecided",
+            "undecided (its readings disagree)",
+        ),
+        (READINGS, [check(0, 0.5), check(0, 0.5, name="slower")], "fails", "fails"),
         (Claim("s", "t", why="no"), [], "not tested", "not tested"),
     ],
 )
 def test_a_claim_holds_if_all_of_it_does(
     claim: Claim, checks: list[Check], verdict: str, reported: str
 ) -> None:
-    paper = Paper.of("p", "P", [Part("race", "a race", nothing_to_run, lambda _runs: None)], [claim])  # type: ignore[arg-type, return-value]
-    (row,) = judge(paper, {"race": checks})
-    assert (row.verdict, row.reported) == (verdict, reported)
+    row = judged(claim, result("race", *checks))
+    assert (row.verdict, row.kernel.reported) == (verdict, reported)
     assert counted([row]) == {one: int(one == verdict) for one in VERDICTS}
 
 
-def test_simulated_runs_decide_where_real_sockets_do_not() -> None:
-    paper = Paper.of("p", "P", [], [CLAIM])
-    both: dict[str, list[Check]] = {"race": [check(0.9, 1.3, 6)], "race-sim": [check(1.1, 1.3)]}
-    (row,) = judge(paper, both)
-    assert (row.verdict, row.n) == ("holds", "10, simulated")
-    both["race"] = [check(0.8, 0.9)]
-    (row,) = judge(paper, both)
-    assert (row.verdict, row.n, row.why) == ("fails", "10", "it is not")
-    real = Claim("s", "t", "race", [FASTER], simulable=False)
-    (row,) = judge(Paper.of("p", "P", [], [real]), {"race-sim": [check(1.1, 1.3)]})
+def test_real_sockets_decide_an_undecided_claim_too() -> None:
+    simulated = result("race-sim", check(2.1, 2.3))
+    row = judged(CLAIM, result("race", check(0.9, 1.3, 6)), simulated)
+    assert [one.verdict for one in row.sides] == ["undecided", "holds"]
+    assert (row.verdict, row.deciding.simulated) == ("undecided", False)
+    row = judged(CLAIM, result("race", check(0.8, 0.9)), simulated)
+    assert (row.verdict, row.why) == ("fails", "it is not")
+    row = judged(CLAIM, simulated)
+    assert (row.verdict, row.deciding.simulated) == ("holds", True)
+    row = judged(Claim("s", "t", "race", [FASTER], simulable=False), simulated)
     assert row.verdict == "not run"
+
+
+def test_a_simulated_verdict_exceeds_the_simulators_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_error, "errors", lambda: {("loss", "goodput_bytes_per_s"): 0.1})
+    lossy = replace(CLAIM, path="loss")
+    assert judged(lossy, result("race-sim", check(1.2, 1.3))).verdict == "holds"
+    near = judged(lossy, result("race-sim", check(1.05, 1.08)))
+    assert near.simulated.reported == "undecided (model)"
+    assert judged(lossy, result("race", check(1.05, 1.08))).verdict == "holds", "on real sockets"
+    unknown = judged(replace(CLAIM, path="aqm"), result("race-sim", check(9, 9)))
+    assert unknown.simulated.reported == "undecided (model)", "no draw has this quantity there"
+
+
+def test_the_error_of_a_saved_share_is_that_of_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        model_error, "errors", lambda: {("limiter", "retrans_pkts"): 0.5, ("limiter", "jain_index"): 0.1}
+    )
+    saved = model_error.widened(Estimate(0.8, 0.8, 0.8, 10), "saved retrans_pct", "limiter")
+    assert saved is not None
+    assert (saved.low, saved.high) == pytest.approx((0.7, 1 - 0.2 / 1.5))
+    fair = model_error.widened(Estimate(0.9, 0.9, 0.9, 10), "jain_index", "limiter")
+    assert fair is not None
+    assert (fair.low, fair.high) == pytest.approx((0.8, 1.0))
+
+
+def test_errors_are_those_of_all_kept_draws() -> None:
+    found = model_error.errors()
+    assert {path for path, _ in found} == set(model_error.PATHS)
+    assert set(model_error.OF_COLUMN.values()) <= {column for _, column in found}
+    assert all(error > 0 for error in found.values())
+
+
+@pytest.mark.parametrize(
+    ("about", "why"),
+    [
+        ({"git": None}, "of an unknown revision"),
+        ({"git": {"commit": "0", "dirty": True}}, "of a tree with changes"),
+        ({"date": "2026-11-01T00:00:00+00:00"}, "older than a change of simulator: the send buffer of Linux"),
+    ],
+)
+def test_a_result_that_cannot_be_made_again_gives_no_verdict(about: dict[str, Any], why: str) -> None:
+    row = judged(CLAIM, result("race-sim", check(2, 3), **about))
+    assert (row.verdict, row.simulated.reported) == ("stale", f"stale ({why})")
+    assert row.why == "it is not; `ccp paper p --quick --keep docs/results/papers`", (
+        "the command that made it"
+    )
+
+
+def test_an_algorithm_that_changed_makes_its_results_stale_and_no_others() -> None:
+    change = models.Change("mine", "2026-11-27T00:00:00+00:00", "a bound", frozenset({"race"}))
+
+    def stale(part: str, date: str) -> str:
+        about = {"git": {"commit": "0", "dirty": False}, "date": date}
+        return models.stale("p", part, about, simulated=False, changes=[change], used={"p": "mine"})
+
+    assert stale("race", "2026-11-26T23:59:59+00:00") == "older than a change of mine: a bound"
+    assert stale("race", "2026-11-27T00:00:00+00:00") == ""
+    assert stale("walk", "2026-11-26T00:00:00+00:00") == ""
+
+
+def test_nothing_is_judged_on_runs_that_chose_its_parameters() -> None:
+    tuned = replace(CLAIM, tuned=Tuned("`factor` was chosen on seeds 3 and 4", frozenset({3, 4})))
+    for about, verdict in (({"seeds": [4, 5]}, "tuned"), ({}, "tuned"), ({"seeds": [5, 6]}, "holds")):
+        assert judged(tuned, result("race", check(2, 3), **about)).verdict == verdict
+    everywhere = replace(CLAIM, tuned=Tuned("`factor` was chosen on this path"))
+    row = judged(everywhere, result("race", check(2, 3), seeds=[100]))
+    assert row.kernel.reported == "tuned (`factor` was chosen on this path)"
+
+
+def test_the_papers_rule_and_another_one_are_two_rows() -> None:
+    literal = replace(FASTER, name="literal")
+    rows = by_both_rules(CLAIM, "a rule of ccplane's", "why it differs", [literal])
+    paper = Paper.of("p", "P", [], rows)
+    kept_result = result("race", check(0.5, 0.6, name="literal"), check(2, 3))
+    found = judge(paper, {"race": kept_result})
+    assert [(row.claim.rule, row.verdict) for row in found] == [
+        ("", "fails"),
+        ("a rule of ccplane's", "holds"),
+    ]
+    assert of_paper(found) == found[:1]
+    assert with_own_rules(found) == found[1:]
+    (without, _) = judge(Paper.of("p", "P", [], by_both_rules(CLAIM, "mine", "why")), {"race": kept_result})
+    assert (without.verdict, without.why) == ("not run", "why"), "never judged by runs of another rule"
+    assert summary(found).endswith("With ccplane's rules: 1 claim. Real sockets: 1 holds")
+
+
+def test_bounds_are_those_of_the_claim_not_those_of_the_day_of_the_run() -> None:
+    assert (
+        judged(replace(CLAIM, tests=[replace(FASTER, at_least=3.0)]), result("race", check(1, 2))).verdict
+        == "fails"
+    )
+    parts_own = Claim("s", "t", "race", checks=["faster"], bars={"faster": (None, 0.5)})
+    assert judged(parts_own, result("race", check(1, 2))).verdict == "fails"
+
+
+def test_a_newer_comparison_is_made_from_kept_tables() -> None:
+    table = Table.of(runs([2.0] * 6, [1.0] * 5 + [1.1]), "t", ["who"], ["goodput_bytes_per_s"])
+    found = FASTER.of_tables([table])
+    assert found is not None
+    assert (found.found.value, found.found.low, found.found.high, found.found.n) == (2, 2 / 1.1, 2, 6)
+    assert replace(FASTER, column="rtt_us").of_tables([table]) is None
+    assert replace(FASTER, of={"who": "nobody"}).of_tables([table]) is None
+
+
+def test_another_part_with_the_same_runs_counts_if_it_has_more_of_them() -> None:
+    both = replace(CLAIM, also="relay")
+    few, many = result("race", check(0.5, 0.6, 6)), result("relay", check(2, 3, 10))
+    assert judged(both, few, many).verdict == "holds"
+    assert judged(both, few, result("relay", check(2, 3, 5))).verdict == "fails"
+    assert judged(CLAIM, few, many).verdict == "fails"
 
 
 def test_what_was_not_run_says_how_to_run_it() -> None:
     paper = paper_of("r-tcp")
     rows = {row.claim.part: row for row in judge(paper, {}) if row.claim.part}
-    assert rows["video"].why == "`sudo ccp paper r-tcp --video --part video --keep docs/results/papers`"
+    assert rows["video"].why.endswith(
+        "`sudo ccp paper r-tcp --video --part video --keep docs/results/papers`"
+    )
     assert "--video" not in rows["grid"].why
 
 
-def test_a_table_counts_verdicts_and_runs_that_are_all_alike() -> None:
-    rows = [Judged("p", CLAIM, [check(2, 2)]), Judged("p", CLAIM, [check(0.5, 0.6)])]
-    rows.append(Judged("p", CLAIM, [Check("it", computed(2.0), 1.0, None, "faster")]))
-    assert count_text(rows) == "3 claims: 2 hold, 1 fails; 1 verdict rests on runs that are all alike"
-    assert [row.cells()[2:] for row in rows] == [
-        ["2.000", "10, all alike", "holds", ""],
-        [rows[1].value, "10", "fails", "it is not"],
-        ["2.000", "computed", "holds", ""],
+def test_both_sides_are_counted_apart() -> None:
+    def row(real: Check | None, simulated: Check | None) -> Judged:
+        sides = (() if one is None else (one,) for one in (real, simulated))
+        return Judged("p", Side(CLAIM, next(sides)), Side(CLAIM, next(sides), simulated=True))
+
+    rows = [
+        row(check(2, 2), None),
+        row(check(0.9, 1.3), check(0.5, 0.6)),
+        row(None, check(0.1, 0.1)),
+        row(None, None),
+        row(Check("it", computed(2.0), 1.0, None, "faster"), None),
     ]
+    assert count_text(rows) == (
+        "5 claims. Real sockets: 1 holds, 1 undecided. Simulator: 2 fail. Computed: 1 holds. "
+        "No verdict: 1 not run"
+    )
+    assert rows[0].cells()[3:] == ["holds: 2.000 (10, all alike)", "", "holds", ""]
+    assert rows[4].cells()[3:] == ["holds: 2.000 (computed)", "", "holds", ""]
 
 
 def test_runs_that_the_machine_disturbed_are_left_out_whatever_they_measured() -> None:
@@ -160,9 +334,11 @@ def test_runs_that_the_machine_disturbed_are_left_out_whatever_they_measured() -
 def test_all_claims_of_all_papers_are_printed() -> None:
     printed = json.loads(CliRunner().invoke(app, ["claims", "--json"]).stdout)
     assert {one["paper"] for one in printed["claims"]} == set(PAPERS)
-    assert sum(printed["counts"].values()) == len(printed["claims"])
+    own = [one for one in printed["claims"] if one["rule"]]
+    for name, n in (("paper", len(printed["claims"]) - len(own)), ("own", len(own))):
+        assert {sum(counts.values()) for counts in printed["counts"][name].values()} == {n}
     tables = CliRunner().invoke(app, ["claims"]).stdout
-    assert f"{len(printed['claims'])} claims: " in tables
+    assert f"{len(printed['claims']) - len(own)} claims. Real sockets: " in tables
 
 
 def test_claims_of_one_paper_are_judged_by_a_folder(tmp_path: Path) -> None:
@@ -172,10 +348,10 @@ def test_claims_of_one_paper_are_judged_by_a_folder(tmp_path: Path) -> None:
     printed = json.loads(
         CliRunner().invoke(app, ["claims", "hyvar", "--results", str(tmp_path / "kept"), "--json"]).stdout
     )
-    measured = [one for one in printed["claims"] if one["checks"]]
+    measured = [one for one in printed["claims"] if one["simulator"]["checks"]]
     assert measured
-    assert {one["where"] for one in measured} == {"simulated"}
-    assert {one["verdict"] for one in measured} <= {"undecided", "not run"}
+    assert not any(one["kernel"]["checks"] for one in printed["claims"])
+    assert {one["verdict"] for one in measured} <= {"undecided", "stale"}
     assert kept("hyvar", tmp_path) == {}
 
 
@@ -184,3 +360,12 @@ def test_an_unknown_paper_is_refused() -> None:
     assert isinstance(found, UsageError)
     assert found.slug == "paper.unknown"
     assert "hyvar" in found.fix
+
+
+@pytest.mark.parametrize("name", [*PAPERS])
+def test_ratios_next_to_one_have_the_same_margin_everywhere(name: str) -> None:
+    allowed = {*EQUAL, *NO_LESS, *NO_MORE, *MORE, *LESS}
+    for claim in paper_of(name).claims:
+        bounds = [(one.at_least, one.at_most) for one in claim.tests if one.by is not None]
+        near = [one for pair in bounds for one in pair if one is not None and 0.97 < one < 1.1]
+        assert set(near) <= allowed, claim.says

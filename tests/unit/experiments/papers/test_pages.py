@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -51,7 +52,7 @@ def test_pages_and_folder_have_the_same_figures() -> None:
 def test_what_was_changed_by_hand_is_found() -> None:
     page = DOCS / "papers/published.md"
     text = page.read_text()
-    changed = text.replace("claims: 4 hold", "claims: 5 hold")
+    changed = text.replace("claims. Real sockets: 1 holds", "claims. Real sockets: 2 hold")
     assert changed != text
     assert pages.written(page, changed) == text
     with pytest.raises(KeyError):
@@ -62,19 +63,21 @@ def test_what_was_changed_by_hand_is_found() -> None:
 def test_each_bar_has_every_claim(paper: str) -> None:
     whole = verdicts.judged(paper)
     for rows in verdicts.by_datapath(paper).values():
-        assert len(rows) == len(whole)
-    assert f"{len(whole)} claims: " in verdicts.summary(paper)
+        assert len(rows) == len(claims.of_paper(whole))
+    assert verdicts.summary(paper).startswith(f"{len(claims.of_paper(whole))} claims. ")
     listed = verdicts.failed(paper).count("**") // 2
     assert (listed > 0) == any(row.verdict == "fails" for row in whole)
 
 
-def judged(verdict: str, why: str, source: str = "Figure 1") -> claims.Judged:
+def judged(verdict: str, why: str, source: str = "Figure 1", rule: str = "") -> claims.Judged:
     bounds = {"holds": (0.5, None), "fails": (3.0, None), "undecided": (1.1, None)}
     if verdict not in bounds:
-        return claims.Judged("p", Claim(source, "it is so", why=why))
+        side = claims.Side(Claim(source, "it is so", why=why))
+        return claims.Judged("p", side, side)
     low, high = bounds[verdict]
     check = Check("it", Estimate(1.0, 0.9, 1.2, 10), low, high, "it")
-    return claims.Judged("p", Claim(source, "it is so", "a", checks=("it",), why=why), (check,), "simulated")
+    claim = Claim(source, "it is so", "a", checks=("it",), why=why, rule=rule)
+    return claims.Judged("p", claims.Side(claim, (check,)), claims.Side(claim, simulated=True))
 
 
 def test_lists_follow_the_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,18 +87,27 @@ def test_lists_follow_the_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
         judged("undecided", "", "Figure 3"),
         judged(claims.NOT_TESTED, "no experiment counts it", "Figure 4"),
         judged("holds", ""),
+        judged("fails", "another", rule="a timer"),
     ]
     monkeypatch.setattr(verdicts, "judged", lambda _: rows)
     assert verdicts.failed("p") == (
-        "- **Figure 1:** it is so (1.000 [0.900, 1.200], not >= 3; simulated); 1 more (Figure 2): a reason."
+        "- **Figure 1:** it is so (1.000 [0.900, 1.200], not >= 3; real sockets); 1 more (Figure 2)"
+        ": a reason.\n"
+        "- **Figure 1:** it is so [ccplane's rule] (1.000 [0.900, 1.200], not >= 3; real sockets)"
+        ": another."
     )
     assert verdicts.undecided("p") == "Undecided: Figure 3."
     assert verdicts.untested("p") == "- Figure 4: no experiment measures this."
-    assert verdicts.summary("p").endswith("Decided: none on real sockets and 3 on the simulator.")
+    assert verdicts.summary("p").startswith(
+        "5 claims. Real sockets: 1 holds, 2 fail, 1 undecided. No verdict: 1. With"
+    )
+    stale = claims.Side(replace(rows[0].claim, source="Figure 5"), rows[0].kernel.checks, stale="old")
+    rows[:] = [claims.Judged("p", stale, claims.Side(stale.claim))]
+    assert verdicts.untested("p") == "- 1 claim: stale (old)."
     rows[:] = [judged("holds", "")]
     assert verdicts.failed("p") == "No claim fails."
     assert verdicts.undecided("p") == "No claim is undecided."
-    assert verdicts.untested("p") == "Every claim is tested."
+    assert verdicts.untested("p") == "Every claim has a verdict."
 
 
 def test_every_metric_with_a_goal_is_in_the_figure_or_is_a_count() -> None:

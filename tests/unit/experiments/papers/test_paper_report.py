@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ccplane.base.errors import UsageError
-from experiments.papers.claims import PAPERS, counted, judge, paper_of
+from experiments.papers.claims import PAPERS, counted, judge, of_paper, paper_of
 from experiments.papers.commands import app
 from experiments.papers.comparisons import Claim, Comparison
 from experiments.papers.kept import Kept
@@ -48,7 +49,7 @@ def kept(part: str, low: float, high: float, **about: object) -> Kept:
     described = {
         "command": ["ccp", "paper", "r-tcp", "--part", part],
         "git": {"commit": "0123456789abcdef", "dirty": False},
-        "date": "2026-11-24T01:00:00+00:00",
+        "date": "2100-01-01T01:00:00+00:00",
         "host": {"kernel": "6.18.0", "cpu": "a processor", "cores": 2},
         **about,
     }
@@ -65,7 +66,7 @@ def both(row: Row) -> tuple[Evidence | None, Evidence | None]:
 
 
 def test_both_sides_are_judged_and_real_sockets_decide() -> None:
-    first, *_ = rows_of(kept("download", 0.8, 0.9), kept("download-sim", 1.2, 1.3))
+    first, *_ = rows_of(kept("download", 0.8, 0.9), kept("download-sim", 2.2, 2.3))
     real, simulated = both(first)
     assert real is not None
     assert simulated is not None
@@ -77,13 +78,26 @@ def test_both_sides_are_judged_and_real_sockets_decide() -> None:
     assert real.source.runs == "12 of 12 runs, 2 of them not counted (the emulator was late: 2)"
 
 
-def test_the_simulator_decides_where_real_sockets_do_not() -> None:
-    first, *_ = rows_of(kept("download", 0.9, 1.2), kept("download-sim", 1.2, 1.3))
+def test_real_sockets_decide_also_where_they_are_undecided() -> None:
+    first, *_ = rows_of(kept("download", 0.9, 1.2), kept("download-sim", 2.2, 2.3))
     real, simulated = both(first)
     assert real is not None
     assert simulated is not None
-    assert (first.verdict, real.verdict, simulated.verdict) == ("holds", "undecided", "holds")
-    assert first.why == ""
+    assert (first.verdict, real.verdict, simulated.verdict) == ("undecided", "undecided", "holds")
+    assert first.why == "it is too old"
+
+
+def test_claims_with_ccplanes_rules_are_a_section_that_is_not_counted() -> None:
+    own = replace(CLAIMS[0], rule="a faster timer")
+    paper = Paper.of("r-tcp", "A paper", [], [CLAIMS[0], own])
+    report = report_of(paper, {"download": kept("download", 1.2, 1.3)})
+    first, second, _ = report.sections
+    assert ([len(one.rows) for one in (first, second)], second.counted) == ([1, 1], False)
+    assert "a faster timer" in second.rows[0].about
+    assert {row.key for row in first.rows}.isdisjoint(row.key for row in second.rows)
+    assert report.about.endswith(
+        "1 claim. Real sockets: 1 holds. With ccplane's rules: 1 claim. Real sockets: 1 holds."
+    )
 
 
 def test_claims_without_results_have_a_command_or_a_reason() -> None:
@@ -148,7 +162,7 @@ def test_figures_of_runs_are_in_their_part() -> None:
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_report_counts_as_the_claims_do(name: str) -> None:
     paper, results = paper_of(name), read(name)
-    judged = judge(paper, {part: one.checks for part, one in results.items()})
+    judged = of_paper(judge(paper, results))
     counts = {verdict: n for verdict, n in counted(judged).items() if n}
     assert report_of(paper, results).counts == counts
 

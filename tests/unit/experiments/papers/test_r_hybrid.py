@@ -104,7 +104,7 @@ def test_rounds_have_the_same_seed_for_what_is_compared_and_begin_with_another_c
     rounds = [planned(grid) for grid in PAPER.parts["fig3"].grids(QUICK)]
     assert [{run.scenario.seed for run in one} for one in rounds] == [{n} for n in range(1, 7)]
     assert {frozenset(run.axes["case"] for run in one) for one in rounds[1:]} == {frozenset(CLAIMED)}
-    assert len({str(one[0].axes["case"]) for one in rounds[1:4]}) == len(CLAIMED)
+    assert len({str(one[0].axes["case"]) for one in rounds[1:5]}) == len(CLAIMED)
 
 
 def test_the_clean_link_marks_as_dctcp_needs_it_and_its_own_marks_do_not_count() -> None:
@@ -152,13 +152,13 @@ def test_figure_3_must_show_goodput_by_the_baseline_of_the_same_round() -> None:
     table = cases(
         {
             (KERNEL, BASELINE): [100.0, 50.0, 200.0] * 2,
-            (DCTCP, AGGRESSIVE): [90.0, 49.0, 196.0] * 2,
-            (OWN, AGGRESSIVE): [97.0, 50.0, 194.0] * 2,
+            (DCTCP, AGGRESSIVE): [90.0, 50.0, 196.0] * 2,
+            (OWN, AGGRESSIVE): [98.0, 50.0, 196.0] * 2,
         }
     )
     dctcp, mine = (judged("fig3", name, table) for name in ("dctcp", "ours"))
     assert (dctcp.found.value, dctcp.verdict) == (0.98, "undecided")
-    assert (mine.found.value, mine.verdict) == (0.97, "holds")
+    assert (mine.found.value, mine.verdict) == (0.98, "holds")
     without = table[table["variant"] != KERNEL]
     assert [judged("fig3", name, without).verdict for name in ("dctcp", "ours")] == [None] * 2
 

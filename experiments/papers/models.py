@@ -1,0 +1,105 @@
+"""Which kept results still count: those of a clean tree, with today's behaviour of simulator and algorithms.
+
+`CHANGES` lists changes of behaviour, and the parts whose results they can reach. A test compares today's
+behaviour with `DIGESTS`. If it differs, add the change and the digest that the test prints, and repeat the
+parts that `ccp paper claims` calls stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the behaviour of something that results are made with.
+
+    Attributes:
+        model: `SIMULATOR`, or an algorithm.
+        at: When it changed (ISO 8601).
+        what: The change, as a noun phrase.
+        parts: Parts of papers whose results it can reach; empty: all that use the model.
+    """
+
+    model: str
+    at: str
+    what: str
+    parts: frozenset[str] = frozenset()
+
+
+SIMULATOR: Final = "simulator"
+_WITH_IDLE_TIMES: Final = frozenset({"multi", "stateful", "patterns", "traces"})
+_SEVERAL_TRANSFERS: Final = _WITH_IDLE_TIMES | {"concurrent", "shared-address"}
+CHANGES: Final = (
+    Change(SIMULATOR, "2026-11-25T16:47:00+00:00", "the send buffer of Linux"),
+    Change(SIMULATOR, "2026-11-26T01:38:00+00:00", "the delay of the first ACKs"),
+    Change(SIMULATOR, "2026-11-28T03:19:00+00:00", "windows after an idle time", _WITH_IDLE_TIMES),
+    Change("flex_cubic", "2026-11-26T05:29:00+00:00", "options for what the paper leaves open"),
+    Change("int_cubic", "2026-11-26T05:39:00+00:00", "growth in a round trip", frozenset({"echo-growth"})),
+    Change("hyvar", "2026-11-27T05:36:00+00:00", "packet trains"),
+    Change("hyvar", "2026-11-27T12:45:00+00:00", "the price of losses", frozenset({"sharing"})),
+    Change(
+        "r_hybrid", "2026-11-26T01:48:00+00:00", "the response to marks", frozenset({"fig3", "marks-beside"})
+    ),
+    Change(
+        "r_hybrid", "2026-11-27T09:33:00+00:00", "the response to early marks", frozenset({"fig3", "exps"})
+    ),
+    Change("r_tcp", "2026-11-26T02:53:00+00:00", "the end of probes"),
+    Change("r_tcp", "2026-11-27T02:48:00+00:00", "tokens of idle times", _WITH_IDLE_TIMES),
+    Change("r_tcp", "2026-11-27T06:30:00+00:00", "caps before a verdict", _SEVERAL_TRANSFERS),
+)
+"""All changes since the oldest kept result, in order."""
+USED: Final[Mapping[str, str]] = {
+    "flex-cubic": "flex_cubic",
+    "int-adaptive": "int_cubic",
+    "hyvar": "hyvar",
+    "r-hybrid": "r_hybrid",
+    "r-tcp": "r_tcp",
+}
+"""Paper -> its algorithm."""
+DIGESTS: Final[Mapping[str, str]] = {
+    "kernel/cubic": "b44c4b3f",
+    "kernel/bbr": "7f779a22",
+    "flex_cubic": "1a129f43",
+    "int_cubic": "fe7655af",
+    "hyvar": "48092166",
+    "r_hybrid": "1651eb94",
+    "rtcp/cubic": "db572484",
+}
+"""Algorithm -> what it does in the simulator today, as the test of this module computes it."""
+
+
+def stale(
+    paper: str,
+    part: str,
+    about: Mapping[str, Any],
+    *,
+    simulated: bool,
+    changes: Sequence[Change] = CHANGES,
+    used: Mapping[str, str] = USED,
+) -> str:
+    """Return why a result gives no verdict; empty if it does.
+
+    Args:
+        paper: Name of the paper.
+        part: Name of the part, without a suffix.
+        about: `git` and `date` of the result, as in `Kept.about`.
+        simulated: Whether the simulator made it.
+        changes: Changes of behaviour.
+        used: Paper -> its algorithm.
+    """
+    git = about["git"]
+    if not git:
+        return "of an unknown revision"
+    if git["dirty"]:
+        return "of a tree with changes"
+    made = datetime.fromisoformat(about["date"])
+    models = {used.get(paper), SIMULATOR if simulated else None}
+    for one in changes:
+        reached = one.model in models and (not one.parts or part in one.parts)
+        if reached and made < datetime.fromisoformat(one.at):
+            return f"older than a change of {one.model}: {one.what}"
+    return ""
