@@ -1,9 +1,9 @@
 """`make test-pages`: run the `sh` and `console` blocks of README and tutorials in a bare Debian 12.
 
 A block is run as it would be pasted: by an interactive user with sudo, in a new shell, in the user's home
-directory, with the wheel in it. Blocks of a page follow each other on one machine; each page has its own, and
-each user's path through README. In `console` blocks, commands follow a `$`. A comment in front of a block
-says what differs:
+directory, with the wheel in it. Each user's path through README has a machine, where its blocks follow each
+other; so has a page that installs `ccp` itself; the tutorials, in order, share one. In `console` blocks,
+commands follow a `$`. A comment in front of a block says what differs:
 
     <!-- not run: REASON -->     the block cannot run there
     <!-- runs on: TEXT -->       the block does not end by itself. It has started once its output has TEXT,
@@ -57,8 +57,9 @@ PATHS: Final = {
 }
 """User -> sections of README that the user pastes, on a new machine."""
 INSTALLED: Final = "Get it"
-"""Section of README after which `ccp` is installed: pages other than README and server.md begin with it."""
-ON_THEIR_OWN: Final = ("README.md", "docs/server.md")
+"""Section of README that installs `ccp`, for the tutorials."""
+INSTALLS: Final = ("docs/server.md",)
+"""Pages that install `ccp` themselves."""
 SHELLS: Final = ("sh", "console")
 TIMEOUT_S: Final = 900.0
 START_S: Final = 120.0
@@ -303,21 +304,32 @@ def without_kernel(block: Block) -> Block:
     return replace(block, mark="not run: --no-kernel") if "sudo ccp" in block.text else block
 
 
-def runs_of(page: str, found: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
-    """Yield the runs of a page, each on a machine of its own: its name, and its blocks."""
-    if page in ON_THEIR_OWN[1:] or all(block.why_not for block in found):
-        yield page, list(found)
-    elif page not in ON_THEIR_OWN:
-        install = [block for block in blocks((ROOT / "README.md").read_text()) if block.section == INSTALLED]
-        yield page, [*install, *found]
-    else:
-        of_paths = {section for sections in PATHS.values() for section in sections}
-        rest = [block for block in found if block.section not in of_paths and not block.edit]
-        for user, sections in PATHS.items():
-            own = [block for block in found if block.section in sections]
-            if user == "live editing":
-                own = [*(block for block in found if block.edit), *own, *rest]
-            yield f"{page}, {user}", own
+def runs_of(pages: Sequence[str]) -> Iterator[tuple[str, list[Block]]]:
+    """Yield the runs of pages, each on a machine of its own: its name, and its blocks."""
+    installed: list[Block] = []
+    tutorials: list[Block] = []
+    for page in pages:
+        found = blocks((ROOT / page).read_text())
+        if page == "README.md":
+            yield from paths_of(found)
+        elif page in INSTALLS or all(block.why_not for block in found):
+            yield page, found
+        else:
+            installed = [one for one in blocks((ROOT / "README.md").read_text()) if one.section == INSTALLED]
+            tutorials += found
+    if tutorials:
+        yield "tutorials", [*installed, *tutorials]
+
+
+def paths_of(readme: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
+    """Yield the runs of README: the users' paths. After the first one, sections of no path follow."""
+    of_paths = {section for sections in PATHS.values() for section in sections}
+    rest = [block for block in readme if block.section not in of_paths and not block.edit]
+    edits = [block for block in readme if block.edit]
+    for user, sections in PATHS.items():
+        own = [block for block in readme if block.section in sections]
+        yield f"README.md, {user}", [*edits, *own, *rest]
+        edits, rest = [], []
 
 
 def show(name: str, outcomes: Sequence[Outcome]) -> None:
@@ -359,17 +371,16 @@ def main() -> int:
         base = asked.base or Path(folder) / "root"
         if not base.exists():
             make_root(base)
-        for page in asked.pages:
-            for name, own in runs_of(page, blocks((ROOT / page).read_text())):
-                if asked.only not in name:
-                    continue
-                if all(one.why_not for one in own):
-                    found[name] = [Outcome(one) for one in own]
-                    continue
-                with machine(base) as where:
-                    where.put(wheels[0])
-                    own = [without_kernel(one) if asked.no_kernel else one for one in own]
-                    found[name] = Run(where).blocks(own)
+        for name, own in runs_of(asked.pages):
+            if asked.only not in name:
+                continue
+            if all(one.why_not for one in own):
+                found[name] = [Outcome(one) for one in own]
+                continue
+            with machine(base) as where:
+                where.put(wheels[0])
+                own = [without_kernel(one) if asked.no_kernel else one for one in own]
+                found[name] = Run(where).blocks(own)
     for name, outcomes in found.items():
         show(name, outcomes)
     return int(not all(one.passed for outcomes in found.values() for one in outcomes))

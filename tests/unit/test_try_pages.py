@@ -103,7 +103,7 @@ def test_every_users_path_is_in_the_readme() -> None:
 
 def test_each_block_of_the_readme_is_in_one_run() -> None:
     found = blocks((ROOT / "README.md").read_text())
-    runs = [block for _, own in runs_of("README.md", found) for block in own]
+    runs = [block for _, own in runs_of(["README.md"]) for block in own]
     assert sorted(block.text for block in runs) == sorted(block.text for block in found)
 
 
