@@ -45,7 +45,7 @@ for device in null zero full random urandom tty; do
 	touch dev/$device
 	mount --bind /dev/$device dev/$device
 done
-mkdir dev/pts dev/shm .before
+mkdir -p dev/pts dev/shm .before
 mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
 mount -t tmpfs tmpfs dev/shm
@@ -170,9 +170,9 @@ def machine(base: Path) -> Iterator[Machine]:
         group = stack.enter_context(_control_group(folder))
         # The shell joins the group before it enters a namespace whose root the group then is.
         enter = (
-            f"echo $$ >{group}/cgroup.procs; exec unshare --mount --pid --uts --ipc --cgroup --net --fork "
+            f"echo $$ >{group}/cgroup.procs; exec setpriv --pdeathsig=KILL unshare --mount --pid --uts --ipc "
         )
-        enter += '--kill-child=SIGKILL -- sh -c "$1" boot "$2"'
+        enter += '--cgroup --net --fork --kill-child=SIGKILL -- sh -c "$1" boot "$2"'
         log = stack.enter_context((folder / "boot.log").open("w+"))
         boot = subprocess.Popen(
             ["sh", "-c", enter, "sh", _BOOT, str(root)], stdin=subprocess.DEVNULL, stdout=log, stderr=log

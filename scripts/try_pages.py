@@ -62,8 +62,8 @@ INSTALLS: Final = ("docs/server.md",)
 """Pages that install `ccp` themselves."""
 SHELLS: Final = ("sh", "console")
 TIMEOUT_S: Final = 900.0
-START_S: Final = 120.0
-"""Maximum time until a block that runs on has started, or an edit has its effect [s]."""
+EFFECT_S: Final = 120.0
+"""Maximum time until an edit has its effect [s]."""
 CTRL_C: Final = b"\x03"
 ENDED_BY_CTRL_C: Final = {0, 130, 128 + signal.SIGINT, 255}
 
@@ -261,7 +261,7 @@ class Run:
     def _command(self, block: Block) -> None:
         print(f"\n{time.strftime('%H:%M:%S')} $ {block.text}", flush=True)
         shell = Shell(self._machine, block)
-        status = shell.wait(START_S, block.runs_on) if block.runs_on else shell.wait(TIMEOUT_S)
+        status = shell.wait(TIMEOUT_S, block.runs_on)
         if status is None and block.runs_on:
             self._running.append(shell)
             self._edit()
@@ -279,7 +279,7 @@ class Run:
             print(f"\n{time.strftime('%H:%M:%S')} edits {name}:\n{block.text}", flush=True)
             self._machine.give(name, edited(self._machine.take(name), block.text))
             began = self._machine.now()
-            status = self._running[-1].wait(START_S, shown)
+            status = self._running[-1].wait(EFFECT_S, shown)
             missing = shown if status is not None else self._running[-1].missing
             self.outcomes.append(Outcome(block, self._machine.now() - began, 0, missing))
 
