@@ -54,6 +54,7 @@ ln -s /proc/self/fd dev/fd
 ip link set lo up
 pivot_root . .before
 umount -l /.before
+mount --make-rshared /
 exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd
 """
 
@@ -134,7 +135,15 @@ class Machine:
             "USER": USER,
             "SHELL": "/bin/bash",
         }
-        options = ["--quiet", "--pty", "--wait", "--collect", f"--uid={USER}", f"--gid={USER}"]
+        options = [
+            "--quiet",
+            "--description=pasted",
+            "--pty",
+            "--wait",
+            "--collect",
+            f"--uid={USER}",
+            f"--gid={USER}",
+        ]
         options += ["--property=KillMode=process", f"--working-directory=/home/{USER}"]
         options += [f"--setenv={name}={value}" for name, value in environment.items()]
         return self.command("systemd-run", *options, "bash", "-c", script)
