@@ -41,7 +41,8 @@ mount -t tracefs tracefs sys/kernel/tracing
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
 mount -t tmpfs -o mode=755 dev dev
-for device in null zero full random urandom tty; do
+mkdir dev/net
+for device in null zero full random urandom tty net/tun; do
 	touch dev/$device
 	mount --bind /dev/$device dev/$device
 done
@@ -230,12 +231,12 @@ def _first_process(boot: subprocess.Popen[bytes]) -> int:
 
 @contextlib.contextmanager
 def _network(pid: int) -> Iterator[None]:
-    ready, told = os.pipe()
-    command = ["slirp4netns", "--configure", "--mtu=65520", f"--ready-fd={told}", str(pid), "tap0"]
+    ready, reporting = os.pipe()
+    command = ["slirp4netns", "--configure", "--mtu=65520", f"--ready-fd={reporting}", str(pid), "tap0"]
     process = subprocess.Popen(
-        command, pass_fds=(told,), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, pass_fds=(reporting,), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    os.close(told)
+    os.close(reporting)
     try:
         if not os.read(ready, 1):
             raise RuntimeError("slirp4netns did not start")
