@@ -17,7 +17,7 @@ from rich.table import Table
 from ccplane.base import options
 from ccplane.base.errors import CcpError
 from experiments.errors import ResultError, ScenarioError
-from experiments.examples_command import examples
+from experiments.examples_command import examples, notebook
 from experiments.run_options import Datapath, Jobs, On
 
 if TYPE_CHECKING:
@@ -194,6 +194,11 @@ def plot(
 
 
 app.command(epilog=options.examples("ccp experiment examples", "ccp experiment examples trial"))(examples)
+app.command(
+    epilog=options.examples(
+        "ccp experiment notebook", "ccp experiment notebook bcc --folder trial -- --no-browser"
+    )
+)(notebook)
 
 
 # --- scenarios ---------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ SLUGS: Final[dict[str, str]] = {
     "result.cannot_write": "a result cannot be written to its directory",
     "result.exists": "the directory for a result exists and holds something else",
     "result.newer": "a result was written by a newer ccplane",
+    "result.no_notebook": "no notebook of this name comes with ccplane",
     "result.not_found": "the directory holds no result",
     "sweep.aborted": "a sweep was aborted because its runs cannot succeed here",
     "sweep.bad_place": "the place where runs are to be done is invalid",

@@ -1,12 +1,15 @@
-"""`ccp experiment examples`: copies of the scenarios and notebooks that come with ccplane."""
+"""`ccp experiment examples` and `notebook`: copies of the scenarios and notebooks that come with ccplane."""
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from ccplane.base.extras import extra_part
 from experiments.errors import ResultError
 
 KINDS: Final = {"scenarios": "*.yaml", "notebooks": "*.ipynb"}
@@ -51,3 +54,39 @@ def examples(
     """Copy the scenarios and notebooks that come with ccplane. Existing files are left alone."""
     for file, is_new in copied(folder):
         typer.echo(f"{file}{'' if is_new else '  (left alone: it exists)'}")
+
+
+def notebook_file(name: str, folder: Path) -> Path:
+    """Copy the scenarios and notebooks into a folder, and return one of the notebooks.
+
+    Raises:
+        ResultError: `result.cannot_write`, `result.no_notebook`.
+    """
+    names = {file.stem: file for file, _ in copied(folder) if file.suffix == ".ipynb"}
+    file = names.get(name.removesuffix(".ipynb"))
+    if file is None:
+        raise ResultError(
+            "result.no_notebook",
+            f"ccplane comes with no notebook `{name}`",
+            name,
+            "a wheel has fewer notebooks than a clone of the repository",
+            f"choose one of {', '.join(sorted(names))}",
+        )
+    return file
+
+
+def notebook(
+    name: Annotated[str, typer.Argument(help="Notebook, such as quickstart or bcc.")] = "quickstart",
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="OPTION", help="Options of JupyterLab, after `--`.")
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the copies; existing files are left alone.")
+    ] = Path("examples"),
+) -> None:
+    """Copy the notebooks that come with ccplane, and open one in JupyterLab, until Ctrl-C."""
+    with extra_part():
+        import jupyterlab  # noqa: F401  # before anything is copied
+    file = notebook_file(name, folder)
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(file), *(arguments or ())])

@@ -23,6 +23,7 @@ EXTRA_OF: Final = {
     "gymnasium": "env",
     "ipykernel": "notebooks",
     "jinja2": "lab",
+    "jupyterlab": "notebooks",
     "markupsafe": "lab",
     "matplotlib": "lab",
     "pandas": "lab",
