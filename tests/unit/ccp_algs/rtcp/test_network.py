@@ -53,7 +53,7 @@ def test_the_papers_grid_is_found_where_the_paper_finds_it(
 
 @BOTH
 def test_a_limit_that_queues_packets_is_found(control: str) -> None:
-    # Packets without tokens wait in a short queue, so the data reach the line once, and follow it from there on.
+    # Packets without tokens wait in a short queue: the data reach the line once, and follow it from there on.
     limited = path(2.07 * MBIT, 733_000, rtt_s=0.036, buffer_bytes=75_000, shaper=True)
     detector, _ = play(limited, control, 8)
     assert detector.limited
