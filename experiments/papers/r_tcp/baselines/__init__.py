@@ -1,7 +1,7 @@
 """Other detectors of token buckets, to compare with R-TCP's, on the recorded ACKs of one connection.
 
 `pd` and `pd-by-transfer` (`pd.py`), `bbr-lt` and `mbbr-like` (`long_term.py`), `p-modrl-like` (`p_modrl.py`).
-Detectors called "like" are stand-ins made from publications; their modules say what is unknown.
+Detectors called "like" have the rules of published programs; their modules say what differs.
 """
 
 from __future__ import annotations

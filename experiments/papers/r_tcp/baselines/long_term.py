@@ -13,11 +13,14 @@ Jacobson), and the talk "BBR Congestion Control", IETF 97, 2016. Differences:
 * Times are those of the recorded ACKs; the clock of BBRv1 counts milliseconds.
 * Without `prior_delivered_pkts`, a round trip lasts a smoothed RTT.
 
-`mbbr_like` is not mBBR (S. Zhu et al., "mBBR: Improving BBR Performance over Rate-Limited Mobile Networks",
-ICNP 2023), whose program was not used. According to the R-TCP paper, mBBR works online in a modified BBR,
-per connection, does not account for tokens that accumulate in idle times, needs more data than R-TCP,
-estimates rates better than BBRv1, and keeps its rate, raised by 20 % every 48 round trips without loss. The
-stand-in is the sampler above, with five intervals that have to agree, and with a limit that never ends.
+`mbbr_like` has the detection rules of SmBBR, mBBR with a memory of clients: SmBBR.c of
+github.com/mclab-cuhk/mBBR (S. Zhu et al., "mBBR: Improving BBR Performance over Rate-Limited Mobile
+Networks", ICNP 2023). At the end of the 48 round trips the found rate is multiplied by the share of packets
+that were delivered since the first rate was found. Two such rates that differ by at most a tenth (25/256) of
+the later one are a limit at the larger of them; until then sampling restarts after the first, and the later
+rate is corrected again each round trip. The limit lasts. What SmBBR does then needs its own pacing, which
+recorded ACKs do not have: it raises the rate by a fifth after 48 round trips without loss, takes a sixth back
+at a loss, and forgets the limit after losses above a fifth in two spans of 48 round trips.
 """
 
 from __future__ import annotations
@@ -37,30 +40,49 @@ USED_ROUNDS: Final = 48
 MIN_US: Final = 1_000
 """Minimum length of an interval [us]."""
 
-MBBR_INTERVALS: Final = 5
-"""Our choice."""
+MBBR_SAME_RATIO: Final = 25 / 256
 
 
 def bbr_lt(acks: Sequence[Ack]) -> Finding:
     """Return the finding of BBRv1's sampler: the rate that it used last; it does not estimate the bucket."""
-    return _sampled(acks, intervals=2, used_rounds=USED_ROUNDS)
-
-
-def mbbr_like(acks: Sequence[Ack]) -> Finding:
-    """Return the finding of the stand-in for mBBR: a rate, but no bucket."""
-    return _sampled(acks, intervals=MBBR_INTERVALS, used_rounds=None)
-
-
-def _sampled(acks: Sequence[Ack], intervals: int, used_rounds: int | None) -> Finding:
-    sampler = _Sampler(intervals, used_rounds)
+    sampler = _Sampler()
     detected_at_us = rate_bytes_per_s = None
     for ack in acks:
-        if not ack.start and sampler.take(ack):
+        if ack.start:
+            continue
+        if sampler.take(ack):
             detected_at_us = detected_at_us or ack.time_us
             rate_bytes_per_s = sampler.rate_bytes_per_s
+        if sampler.used_up:
+            sampler.restart()
     if rate_bytes_per_s is None:
         return Finding(limited=False, why="no intervals with heavy loss and the same rate")
     return Finding(limited=True, detected_at_us=detected_at_us, rate_bytes_per_s=rate_bytes_per_s)
+
+
+def mbbr_like(acks: Sequence[Ack]) -> Finding:
+    """Return SmBBR's finding: a rate, but no bucket."""
+    sampler = _Sampler()
+    since: Ack | None = None
+    earlier_bytes_per_s = None
+    for ack in acks:
+        if ack.start:
+            continue
+        if since is None and sampler.using:
+            since = ack
+        sampler.take(ack)
+        if since is None or not sampler.used_up:
+            continue
+        delivered_pkts = ack.delivered_pkts - since.delivered_pkts
+        sent_pkts = delivered_pkts + ack.lost_pkts - since.lost_pkts
+        rate_bytes_per_s = sampler.rate_bytes_per_s * delivered_pkts / max(1, sent_pkts)
+        if earlier_bytes_per_s is None:
+            sampler.restart()
+        elif abs(rate_bytes_per_s - earlier_bytes_per_s) <= MBBR_SAME_RATIO * rate_bytes_per_s:
+            rate_bytes_per_s = max(rate_bytes_per_s, earlier_bytes_per_s)
+            return Finding(limited=True, detected_at_us=ack.time_us, rate_bytes_per_s=rate_bytes_per_s)
+        earlier_bytes_per_s = rate_bytes_per_s
+    return Finding(limited=False, why="no two corrected rates that agree")
 
 
 class _Rounds:
@@ -82,32 +104,38 @@ class _Rounds:
 
 
 class _Sampler:
-    """The sampler; `rate_bytes_per_s` is its last finding."""
+    """The sampler.
 
-    def __init__(self, intervals: int, used_rounds: int | None) -> None:
+    Attributes:
+        rate_bytes_per_s: Its last finding [bytes/s].
+        using: Whether the finding is in use.
+        used_up: Whether it has been for 48 round trips, at the first ACK of a round trip.
+    """
+
+    def __init__(self) -> None:
         self.rate_bytes_per_s = 0.0
-        self._needed = intervals
-        self._used_rounds = used_rounds
         self._rounds = _Rounds()
         self._lost_pkts = 0
-        self._using = False
+        self.restart()
+
+    def restart(self) -> None:
+        """Stop using the finding, and sample again."""
+        self.using = self.used_up = False
         self._reset()
 
     def _reset(self) -> None:
         self._since: Ack | None = None
         self._round_trips = 0
-        self._rates: list[float] = []
+        self._before_bytes_per_s: float | None = None
 
     def take(self, ack: Ack) -> bool:
         """Process an ACK, and return whether it completes a finding."""
         lost = ack.lost_pkts > self._lost_pkts
         self._lost_pkts = ack.lost_pkts
         begins = self._rounds.begins(ack)
-        if self._using:
+        if self.using:
             self._round_trips += begins
-            if self._used_rounds is not None and self._round_trips >= self._used_rounds:
-                self._using = False
-                self._reset()
+            self.used_up = begins and self._round_trips >= USED_ROUNDS
             return False
         if self._since is None:
             if not lost:
@@ -129,13 +157,10 @@ class _Sampler:
         if not delivered_pkts or lost_pkts < HEAVY * delivered_pkts or time_us < MIN_US:
             return False
         rate = delivered_pkts * MSS_BYTES * US_PER_S / time_us
-        before = self._rates[-1] if self._rates else 0.0
-        apart = abs(rate - before)
-        same = bool(self._rates) and (apart <= SAME_RATIO * before or apart <= SAME_BYTES_PER_S)
-        self._rates = [*self._rates, rate] if same else [rate]
+        before, self._before_bytes_per_s = self._before_bytes_per_s, rate
         self._since, self._round_trips = ack, 0
-        if len(self._rates) < self._needed:
+        if before is None or abs(rate - before) > max(SAME_RATIO * before, SAME_BYTES_PER_S):
             return False
-        self.rate_bytes_per_s = sum(self._rates) / len(self._rates)
-        self._using = True
+        self.rate_bytes_per_s = (rate + before) / 2
+        self.using = True
         return True

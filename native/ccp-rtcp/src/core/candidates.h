@@ -210,13 +210,18 @@ static inline void rtcp_candidates_init(struct rtcp_candidates *c, const struct 
 	rtcp_draw_line(c, o, t_us);
 }
 
-/* Adds a larger candidate: each moves down by one place, and the smallest is dropped. */
+/*
+ * Adds a larger candidate: each moves down by one place, and the smallest is dropped. Earlier ACKs are not kept, so the new
+ * line touches this ACK or the one that the previously largest candidate touches, whichever requires the higher rate.
+ */
 static inline void rtcp_candidates_extend(struct rtcp_candidates *c, const struct rtcp_options *o,
 					  __u32 delivered_bytes, __u32 t_us)
 {
-	struct rtcp_candidate held = {t_us, delivered_bytes};
+	struct rtcp_candidate held = c->all[(rtcp_count(o) - 1) % RTCP_MAX_CANDIDATES];
 
 	c->largest_bytes += c->step_bytes;
+	if (rtcp_contradicts(&held, c->largest_bytes, delivered_bytes, t_us))
+		held = (struct rtcp_candidate){t_us, delivered_bytes};
 	c->from_zero = 0;
 	for (__u32 k = 0; k < RTCP_MAX_CANDIDATES; k++) {
 		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;

@@ -52,6 +52,16 @@ def test_the_papers_grid_is_found_where_the_paper_finds_it(
 
 
 @BOTH
+def test_a_limit_that_queues_packets_is_found(control: str) -> None:
+    # Packets without tokens wait in a short queue: the data reach the line once, and follow it from there on.
+    limited = path(2.07 * MBIT, 733_000, rtt_s=0.036, buffer_bytes=75_000, shaper=True)
+    detector, _ = play(limited, control, 8)
+    assert detector.limited
+    assert detector.rate_bytes_per_s == pytest.approx(2.07 * MBIT, rel=0.02)
+    assert detector.bucket_bytes == pytest.approx(733_000, rel=0.1)
+
+
+@BOTH
 @pytest.mark.parametrize("seed", range(12))
 def test_paths_without_a_limit_are_none(control: str, seed: int) -> None:
     rng = random.Random(seed)
