@@ -2,9 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use ::ccp_record::intf::{
-    CCP_ECN_ACCECN, CCP_ECN_NONE, CCP_ECN_RFC3168, ccp_close, ccp_flow, ccp_flow_info,
-};
+use ::ccp_record::intf::{CCP_ECN_ACCECN, CCP_ECN_NONE, CCP_ECN_RFC3168, ccp_close, ccp_flow, ccp_flow_info};
 use ::ccp_record::{COUNTERS, FALLBACK_CAUSES, Fact, PRIMITIVES, REPORT_FLAGS, REPORT_HEAD, TOTALS};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
