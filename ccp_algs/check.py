@@ -26,7 +26,7 @@ from ccp_algs.api import (
 )
 from ccp_algs.errors import ContractError
 from ccp_algs.params import params_of
-from ccplane.base.flows import MAX_AMOUNT, MAX_REGISTER, REPORT_HEAD, FlowInfo, FlowStats
+from ccplane.base.flows import MAX_AMOUNT, MAX_REGISTER, REPORT_HEAD, EcnMode, FlowInfo, FlowStats
 from ccplane.base.names import close_names
 
 _MSS_BYTES: Final = 1448
@@ -72,7 +72,7 @@ class FakeInfo(FlowInfo):
     cgroup_id: int = 1
     created_us: int = 1_000_000
     sock_cookie: int = 1
-    ecn_ok: bool = True
+    ecn_mode: EcnMode = "rfc3168"
 
 
 _LAST_TOTALS: Final = FlowStats(

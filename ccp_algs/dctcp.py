@@ -5,9 +5,9 @@
     loss, growth, slow start         as Reno
 
 The whole algorithm is in its fold program, because round trips in data centres are shorter than the delay to
-Python and back. Exact marks arrive only if the receiver echoes each of them, that is, if it runs a DCTCP
-receiver: the kernel's `dctcp` or ccplane's. Sockets of this algorithm ask for ECN when the connection is set
-up (`needs_ecn`); without ECN it behaves like Reno.
+Python and back. Exact marks arrive only if the receiver returns each of them: if it runs a DCTCP receiver
+(the kernel's `dctcp` or ccplane's), or if both ends negotiated AccECN (RFC 9768). Sockets of this algorithm
+ask for ECN when the connection is set up (`needs_ecn`); without ECN it behaves like Reno.
 
 Source: RFC 8257 sections 3.3 to 3.5 and 4.2.
 
@@ -98,7 +98,7 @@ class DctcpFold(FoldProgram):
 class Dctcp(Configured):
     """DCTCP of RFC 8257: the window shrinks by the share of bytes that ECN marked.
 
-    Use it where switches mark. Both ends need DCTCP, so that every mark is echoed.
+    Use it where switches mark. Both ends need DCTCP, or AccECN, so that every mark is echoed.
     Do not use it on the Internet. RFC 8257 restricts it to data centres, and without ECN it is Reno.
     Evidence: 1 ms of queue (docs/papers/r-hybrid.md). Alone on a link of 200 Mbit/s, it fills the link.
     """

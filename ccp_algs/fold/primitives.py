@@ -21,9 +21,9 @@ class AckPrimitives:
     bytes_misordered = Primitive("Ack.bytes_misordered")
     """Newly acknowledged out of order, by SACK [bytes]."""
     ecn_bytes = Primitive("Ack.ecn_bytes")
-    """Acknowledged with an ECN echo [bytes]."""
+    """Acknowledged with an ECN echo; with AccECN, marked [bytes]."""
     ecn_packets = Primitive("Ack.ecn_packets")
-    """Delivered with an ECN echo [packets]."""
+    """Delivered with an ECN echo; with AccECN, marked [packets]."""
     lost_pkts_sample = Primitive("Ack.lost_pkts_sample")
     """Newly marked lost [packets]."""
     now = Primitive("Ack.now")

@@ -311,6 +311,7 @@ def flow_row(
         "failure": failure,
         "mss_bytes": info.mss_bytes,
         "ecn_ok": info.ecn_ok,
+        "ecn_mode": info.ecn_mode,
         "created_us": info.created_us,
     }
     for name in TOTALS:

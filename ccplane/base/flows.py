@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from socket import AF_INET
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 MAX_AMOUNT: Final = 1 << 40
 """Maximum window [bytes] and rate [bytes/s]; a rate of 8.8 Tbit/s. Larger values are unit errors."""
 
 MAX_REGISTER: Final = (1 << 64) - 1
 """Maximum value of a register; fold programs also write it as `+infinity`."""
+
+
+EcnMode = Literal["none", "rfc3168", "accecn"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +50,13 @@ class FlowInfo:
     """Time at which the datapath got the flow [us]."""
     sock_cookie: int = 0
     """Cookie of the socket (`SO_COOKIE`), 0 if the kernel gave it none."""
-    ecn_ok: bool = False
-    """Whether ECN was negotiated."""
+    ecn_mode: EcnMode = "none"
+    """Feedback of ECN marks that was negotiated: RFC 3168, or AccECN (RFC 9768)."""
+
+    @property
+    def ecn_ok(self) -> bool:
+        """Return whether ECN was negotiated."""
+        return self.ecn_mode != "none"
 
 
 @dataclass(frozen=True, slots=True)

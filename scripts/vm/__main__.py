@@ -18,6 +18,7 @@ TESTS = tuple(
         "agent",
         "arrivals",
         "datapath",
+        "ecn_modes",
         "extensions",
         "fallback",
         "inband",

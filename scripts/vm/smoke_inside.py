@@ -26,12 +26,15 @@ from ccplane.datapath import ebpf
 from ccplane.datapath.protocol import DatapathView
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab.sockets import available_congestion_controls, set_congestion
+from tests.kernel import ecn_marks
 
 BPF_FS: Final = Path("/sys/fs/bpf")
 WAIT_S: Final = 30.0
 MSS_BYTES: Final = 1448
 FIRST_BYTES: Final = 100 * MSS_BYTES
 THEN_BYTES: Final = 150 * MSS_BYTES
+ECN_PAIRS: Final = ((0, 1), (1, 2), (3, 2), (3, 3))
+"""Settings of `tcp_ecn` at client and server."""
 T = TypeVar("T")
 ALGORITHM: Final = """
 from ccp_algs import Algorithm
@@ -62,6 +65,8 @@ def main() -> int:
             _verify_all()
         with tempfile.TemporaryDirectory() as folder:
             _a_flow_through(Path(folder) / "smoke.py")
+        with step("modes of ECN, and marks"):
+            _ecn()
         with step("nothing is left in the kernel"):
             _nothing_is_left()
     except (CcpError, SmokeError) as error:
@@ -101,6 +106,11 @@ def _a_flow_through(file: Path) -> None:
             if before is None:
                 raise SmokeError("the flow has ended")
             _wait("no more acknowledgments", lambda: _acked(view, flow_id) > before.bytes_acked)
+
+
+def _ecn() -> None:
+    if wrong := ecn_marks.differences(ECN_PAIRS):
+        raise SmokeError("\n".join(wrong))
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use ::ccp_record::intf::{ccp_close, ccp_flow, ccp_flow_info};
+use ::ccp_record::intf::{CCP_ECN_ACCECN, CCP_ECN_NONE, CCP_ECN_RFC3168, ccp_close, ccp_flow, ccp_flow_info};
 use ::ccp_record::{COUNTERS, FALLBACK_CAUSES, Fact, PRIMITIVES, REPORT_FLAGS, REPORT_HEAD, TOTALS};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -26,12 +26,21 @@ pub struct FlowInfo {
     created_us: u64,
     sock_cookie: u64,
     ecn_ok: bool,
+    ecn_mode: &'static str,
 }
 
 /// Text of an address; IPv4-mapped ones as IPv4.
 fn address(bytes: [u8; 16]) -> String {
     let v6 = Ipv6Addr::from(bytes);
     v6.to_ipv4_mapped().map_or_else(|| v6.to_string(), |v4| v4.to_string())
+}
+
+fn ecn_mode(info: &ccp_flow_info) -> &'static str {
+    match u32::from(info.ecn_mode) {
+        CCP_ECN_RFC3168 => "rfc3168",
+        CCP_ECN_ACCECN => "accecn",
+        _ => "none",
+    }
 }
 
 impl FlowInfo {
@@ -50,7 +59,8 @@ impl FlowInfo {
             cgroup_id: info.cgroup_id,
             created_us: info.created_us,
             sock_cookie: info.sock_cookie,
-            ecn_ok: info.ecn_ok != 0,
+            ecn_ok: u32::from(info.ecn_mode) != CCP_ECN_NONE,
+            ecn_mode: ecn_mode(info),
         }
     }
 }

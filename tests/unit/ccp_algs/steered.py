@@ -9,6 +9,7 @@ from ccp_algs.check import FakeInfo, FakeReport
 from ccp_algs.int_cubic import IntCubic, IntCubicFold
 from ccp_algs.r_hybrid import CubicProgram, RHybrid
 from ccplane.base._native import Interpreter, compile
+from ccplane.base.flows import EcnMode
 from telemetry.schema import FlowId, IntHop, IntSummary, RegimeDecision, Sample
 from tests.unit.ccp_algs.folded import INFINITY, MSS, OPEN, Folded
 
@@ -114,10 +115,15 @@ class Hybrid(Driven):
     """A flow whose program its algorithm changes."""
 
     def __init__(
-        self, cwnd_pkts: float = 100, ssthresh_pkts: float | None = 100, *, ecn: bool = True, **params: Any
+        self,
+        cwnd_pkts: float = 100,
+        ssthresh_pkts: float | None = 100,
+        *,
+        ecn_mode: EcnMode = "rfc3168",
+        **params: Any,
     ) -> None:
         super().__init__(CubicProgram, cwnd_pkts)
-        self.info = FakeInfo(ecn_ok=ecn)
+        self.info = FakeInfo(ecn_mode=ecn_mode)
         self.ssthresh = INFINITY if ssthresh_pkts is None else int(ssthresh_pkts * MSS)
         self.min_rtt_us = MIN_RTT_US
         self.program = ""

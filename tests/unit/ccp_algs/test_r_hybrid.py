@@ -13,6 +13,7 @@ from ccp_algs.cubic import CubicFold
 from ccp_algs.dctcp import DctcpFold
 from ccp_algs.episodes import CUT, STARTED
 from ccp_algs.r_hybrid import CubicProgram, DctcpProgram, MarksProgram
+from ccplane.base.flows import EcnMode
 from tests.unit.ccp_algs.folded import CWR, INFINITY, LOSS, MSS, OPEN, RECOVERY, Folded, acks
 from tests.unit.ccp_algs.steered import MIN_RTT_US, Hybrid
 
@@ -65,8 +66,15 @@ def test_ipv4_in_ipv6_is_ipv4() -> None:
     assert flow.program == "dctcp"
 
 
+def test_flow_with_accecn_becomes_dctcp() -> None:
+    flow = Hybrid(ecn_mode="accecn")
+    flow.receive("SINGLE_OWNER")
+    assert flow.program == "dctcp"
+    assert "regime:refused" not in flow.kinds
+
+
 def test_flow_without_ecn_stays_with_cubic_and_says_so_once() -> None:
-    flow = Hybrid(ecn=False)
+    flow = Hybrid(ecn_mode="none")
     for _ in range(2):
         flow.receive("SINGLE_OWNER")
         flow.receive("SHARED")
@@ -407,7 +415,7 @@ def test_marks_that_are_ignored_change_nothing(acks: list[dict[str, Any]], marks
     timeouts=st.sets(st.integers(0, 99), max_size=3),
     handover=st.sampled_from(["carry", "reset"]),
     shared_ecn=st.sampled_from(["abe", "loss", "queue", "ignore"]),
-    ecn=st.booleans(),
+    ecn_mode=st.sampled_from(["none", "rfc3168", "accecn"]),
     shared=st.sampled_from(["cubic", "bbr3"]),
 )
 def test_whatever_is_decided_the_window_stays_sane_and_the_program_is_that_of_the_regime(
@@ -417,11 +425,11 @@ def test_whatever_is_decided_the_window_stays_sane_and_the_program_is_that_of_th
     timeouts: set[int],
     handover: str,
     shared_ecn: str,
-    ecn: bool,
+    ecn_mode: EcnMode,
     shared: str,
 ) -> None:
     params = {"handover": handover, "shared_ecn": shared_ecn, "shared": shared, "stale_ms": 0}
-    flow = Hybrid(ssthresh_pkts=None, ecn=ecn, **params)
+    flow = Hybrid(ssthresh_pkts=None, ecn_mode=ecn_mode, **params)
     regime = "SHARED"
     for i, (ack, state) in enumerate(zip(acks, states, strict=False)):
         if received.get(i) == "lost":
@@ -439,5 +447,5 @@ def test_whatever_is_decided_the_window_stays_sane_and_the_program_is_that_of_th
         assert 2 * MSS <= flow.cwnd <= 100_000 * MSS
         if flow.program != "bbr3":
             assert flow["ssthresh_bytes"] == INFINITY or flow["ssthresh_bytes"] <= 100_000 * MSS
-        assert (flow.program == "dctcp") == (regime == "SINGLE_OWNER" and ecn)
+        assert (flow.program == "dctcp") == (regime == "SINGLE_OWNER" and ecn_mode != "none")
     assert flow.kinds.count("regime:refused") <= 1

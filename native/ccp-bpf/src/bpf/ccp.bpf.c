@@ -103,6 +103,8 @@ static __always_inline void dctcp_receive(struct sock *sk, bool ce)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct ccp_sk *ca = ccp_sk(sk);
 
+	if (is_accecn(tp)) /* the kernel echoes each mark, and acknowledges changes immediately */
+		return;
 	if (ca->ce_state != ce) {
 		if (tp->inet_conn.icsk_ack.pending & ICSK_ACK_TIMER) {
 			/* immediately acknowledge earlier data with the old mark */

@@ -16,6 +16,8 @@ static __always_inline void flow_start_counting(struct tcp_sock *tp, struct ccp_
 	flow->last_lost = tp->lost;
 	flow->last_delivered = tp->delivered;
 	flow->last_delivered_ce = tp->delivered_ce;
+	if (HAS_ACCECN)
+		flow->last_ecn_bytes = accecn_bytes(tp);
 	flow->local_congestion = 0;
 }
 
@@ -28,7 +30,7 @@ static __always_inline void flow_fill_info(struct sock *sk, struct ccp_flow_info
 	put_daddr(info->daddr, sk);
 	info->sport = sk->__sk_common.skc_num;
 	info->dport = bpf_ntohs(sk->__sk_common.skc_dport);
-	info->ecn_ok = tp->ecn_flags & TCP_ECN_OK;
+	info->ecn_mode = is_accecn(tp) ? CCP_ECN_ACCECN : has_ecn(tp) ? CCP_ECN_RFC3168 : CCP_ECN_NONE;
 	info->mss = tp->mss_cache;
 	info->init_cwnd_bytes = tp->snd_cwnd * tp->mss_cache;
 	info->cc_id = cc_id;
@@ -53,6 +55,22 @@ static __always_inline void fill_record(struct ccp_record *record, struct ccp_fl
 	record->flags = flow->report_flags;
 }
 
+#define READS_PACKETS (1 << CCP_ACK_ECN_PACKETS)
+#define READS_BYTES (1 << CCP_ACK_ECN_BYTES)
+
+/* The kernel's counters of marks are followed only for programs that read them (fold.bpf.c). */
+static __always_inline void flow_start_marks(struct tcp_sock *tp, struct ccp_flow *flow, u64 prims_used)
+{
+	bool accecn = is_accecn(tp);
+	u32 read = flow->reads_marks;
+
+	if (!(read & (accecn ? READS_PACKETS | READS_BYTES : READS_PACKETS)))
+		flow->last_delivered_ce = tp->delivered_ce;
+	if (accecn && !(read & READS_BYTES))
+		flow->last_ecn_bytes = accecn_bytes(tp);
+	flow->reads_marks = prims_used & (READS_PACKETS | READS_BYTES);
+}
+
 /* Sets registers to their initial values, as libccp's reset_state(), init_register_state() and reset_time() do. */
 static __always_inline void flow_start_program(struct tcp_sock *tp, struct ccp_flow *flow, u32 program)
 {
@@ -67,10 +85,7 @@ static __always_inline void flow_start_program(struct tcp_sock *tp, struct ccp_f
 		flow->control[i] = p->control_init[i];
 	for (int i = 0; i < CCP_MAX_LOCAL; i++)
 		flow->local[i] = 0;
-	/* The kernel's counter of marks is followed only for programs that read it. */
-	if (!flow->reads_ce)
-		flow->last_delivered_ce = tp->delivered_ce;
-	flow->reads_ce = p->prims_used >> CCP_ACK_ECN_PACKETS & 1;
+	flow_start_marks(tp, flow, p->prims_used);
 	flow->record.program_uid = p->uid;
 	flow->record.n_fields = p->n_report;
 	flow->time_zero_us = tp->tcp_mstamp;

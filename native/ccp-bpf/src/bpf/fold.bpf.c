@@ -10,6 +10,7 @@
 
 #define NO_RTT_SAMPLE 0xffffffffULL /* libccp's value for an ACK without a sample */
 #define ALL_ONES (~0ULL)
+#define MAX_AHEAD_BYTES (1 << 20) /* of estimates over the counts of an AccECN receiver */
 
 /* Whether the fold reads a primitive: the loader replaces the constant by 0 or 1. */
 #define READS(name)                                                                       \
@@ -64,6 +65,29 @@ static __always_inline void load_rates(struct tcp_sock *tp, struct ccp_flow *flo
 }
 
 /*
+ * Marked bytes of an ACK with ECE. In classic ECN the flag is all that a receiver returns. In AccECN it returns the number
+ * of marked packets in each ACK, and that of bytes in an option, which may be missing: then packets count as full-sized,
+ * and later counts correct the sum.
+ */
+static __always_inline u64 marked_bytes(struct tcp_sock *tp, struct ccp_flow *flow, u64 bytes_acked)
+{
+	s32 bytes;
+	u32 estimate;
+
+	if (!is_accecn(tp))
+		return bytes_acked;
+	estimate = (tp->delivered_ce - flow->last_delivered_ce) * tp->mss_cache;
+	flow->last_delivered_ce = tp->delivered_ce;
+	bytes = accecn_bytes(tp) - flow->last_ecn_bytes;
+	if (bytes > 0)
+		estimate = bytes;
+	else if (bytes < -MAX_AHEAD_BYTES) /* options no longer arrive */
+		return estimate;
+	flow->last_ecn_bytes += estimate;
+	return estimate;
+}
+
+/*
  * CCP's primitives, with the meaning of ccp-kernel's load_primitives(), and ccplane's. Losses are taken from tp->lost, to
  * include packets marked lost between two ACKs.
  */
@@ -97,13 +121,13 @@ static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *fl
 	LOAD(FLOW_SND_SSTHRESH,
 	     tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH ? ALL_ONES : tp->snd_ssthresh * mss);
 	LOAD(FLOW_MIN_RTT_US, tp->rtt_min.s[0].v);
-	LOAD(ACK_ECN_BYTES, fold_event->ece ? bytes_acked : 0);
 	LOAD(ACK_ECN_PACKETS, tp->delivered_ce - flow->last_delivered_ce);
+	LOAD(ACK_ECN_BYTES, fold_event->ece ? marked_bytes(tp, flow, bytes_acked) : 0);
 	LOAD(FLOW_DELIVERED, delivered);
 	LOAD(FLOW_LOST, lost);
 	LOAD(FLOW_RETRANS, tp->total_retrans);
 	LOAD(FLOW_BYTES_PENDING, tp->write_seq - tp->snd_una);
-	LOAD(FLOW_ECN_OK, tp->ecn_flags & TCP_ECN_OK);
+	LOAD(FLOW_ECN_OK, has_ecn(tp));
 	LOAD(FLOW_APP_LIMITED, rs && rs->is_app_limited);
 	LOAD(FLOW_RATE_ALLOWED, flow->rate_allowed_bytes_per_s);
 	if (READS(FLOW_RATE_INCOMING) | READS(FLOW_RATE_OUTGOING)) {

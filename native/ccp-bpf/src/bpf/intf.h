@@ -46,8 +46,8 @@ enum ccp_limits {
 enum ccp_prim {
 	CCP_ACK_BYTES_ACKED, /**< Acknowledged in order [bytes]. */
 	CCP_ACK_BYTES_MISORDERED, /**< Newly acknowledged out of order, by SACK [bytes]. */
-	CCP_ACK_ECN_BYTES, /**< Acknowledged with an ECN echo [bytes]. */
-	CCP_ACK_ECN_PACKETS, /**< Delivered with an ECN echo [packets]. */
+	CCP_ACK_ECN_BYTES, /**< Acknowledged with an ECN echo; with AccECN, marked [bytes]. */
+	CCP_ACK_ECN_PACKETS, /**< Delivered with an ECN echo; with AccECN, marked [packets]. */
 	CCP_ACK_LOST_PKTS_SAMPLE, /**< Newly marked lost [packets]. */
 	CCP_ACK_NOW, /**< The datapath's clock [us]. */
 	CCP_ACK_PACKETS_ACKED, /**< Acknowledged in order [packets]. */
@@ -170,6 +170,13 @@ struct ccp_holder {
 	__u32 takes; /* in a request of the agent: 1 adds a slot, 0 removes one; 0 in map keys */
 };
 
+/* What both ends agreed on at connection setup. */
+enum ccp_ecn_mode {
+	CCP_ECN_NONE,
+	CCP_ECN_RFC3168,
+	CCP_ECN_ACCECN,
+};
+
 #pragma clang diagnostic push
 #pragma clang diagnostic error "-Wpadded"
 
@@ -180,7 +187,7 @@ struct ccp_flow_info {
 	__u16 sport;
 	__u16 dport;
 	__u16 family; /* AF_INET or AF_INET6 of the socket */
-	__u16 ecn_ok;
+	__u16 ecn_mode; /* enum ccp_ecn_mode */
 	__u32 mss;
 	__u32 init_cwnd_bytes;
 	__u32 cc_id; /* registered name that the socket chose */
@@ -343,9 +350,10 @@ struct ccp_flow {
 	__u64 rate_incoming_bytes_per_s; /* of the last valid rate sample */
 	__u64 rate_outgoing_bytes_per_s;
 	__u32 last_delivered_ce;
+	__u32 last_ecn_bytes; /* reported of the marked bytes that an AccECN receiver counted */
 	__u32 missed; /* reports folded into the next one; while the flow waits for an answer: its announcement found no room */
 	__u32 report_flags; /* enum ccp_record_flags for the next report */
-	__u32 reads_ce; /* the program in use reads ECN marks */
+	__u32 reads_marks; /* bits of prims_used: the primitives of ECN marks that the program in use reads */
 	__u64 asked_us; /* time of the report, or announcement, whose answer is awaited (answers.h) */
 	__u64 missing_us; /* time of the first report of `missed` */
 	__u64 finish[CCP_IMPL_COUNT]; /* results of a fold for ccp_finish_* */

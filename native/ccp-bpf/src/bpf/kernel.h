@@ -101,8 +101,10 @@ enum {
 	CA_ACK_ECE = 4, /* in_ack_event: the ACK carries ECE */
 	FLAG_ECE = 0x40, /* cong_control since 6.10: the same, tcp_input.c's numbering */
 	FLAG_SND_UNA_ADVANCED = 0x400,
-	TCP_ECN_OK = 1,
+	TCP_ECN_MODE_RFC3168 = 1, /* the only mode before Linux 6.18, called TCP_ECN_OK */
 	TCP_ECN_DEMAND_CWR = 4,
+	TCP_ECN_MODE_ACCECN = 16, /* with TCP_ECN_MODE_RFC3168: not negotiated yet */
+	INET_ECN_CE = 3,
 	TCP_CONG_NON_RESTRICTED = 1,
 	TCP_CONG_NEEDS_ECN = 2,
 	TCP_INFINITE_SSTHRESH = 0x7fffffff,
@@ -354,6 +356,7 @@ struct tcp_sock {
 	u32 packets_out;
 	u32 delivered;
 	u32 delivered_ce;
+	u32 delivered_ecn_bytes[3]; /* since 6.18: by ECN field - 1, as an AccECN receiver counts them */
 	u32 max_packets_out;
 	u64 bytes_acked;
 	u64 bytes_received;

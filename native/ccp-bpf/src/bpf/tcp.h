@@ -3,6 +3,7 @@
 #ifndef CCP_TCP_H
 #define CCP_TCP_H
 
+#include "ecn.h"
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

@@ -7,7 +7,9 @@ use ccp_lang::prims::NOTHING;
 use ccp_lang::{FoldError, Implicit, Machine};
 use ccp_record::{Update, bytes_of, intf};
 use ccp_tcp::{CaState, Congestion, MIN_CWND_PKTS, RateSample, Sock};
-use intf::{ccp_close, ccp_counts, ccp_create, ccp_flow, ccp_flow_info, ccp_stats};
+use intf::{
+    CCP_ECN_NONE, CCP_ECN_RFC3168, ccp_close, ccp_counts, ccp_create, ccp_flow, ccp_flow_info, ccp_stats,
+};
 
 use super::extend::{Extended, Subject};
 use super::fallback::Fallback;
@@ -337,7 +339,8 @@ impl Congestion for AgentFlow {
         self.counted = Counted::start(sock);
         self.info.mss = sock.mss_bytes;
         self.info.init_cwnd_bytes = sock.snd_cwnd * sock.mss_bytes;
-        self.info.ecn_ok = u16::from(sock.ecn_ok);
+        let ecn_mode = if sock.ecn_ok { CCP_ECN_RFC3168 } else { CCP_ECN_NONE };
+        self.info.ecn_mode = ecn_mode as u16;
         self.info.created_us = sock.mstamp_us;
         self.refresh_stats(sock);
         self.enter_fallback(sock);

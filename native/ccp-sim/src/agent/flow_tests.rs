@@ -29,7 +29,7 @@ fn a_new_flow_reports_who_it_is_and_cubic_steers_it() {
     assert_eq!((create.record.now_us, create.record.cwnd_bytes), (1_000_000, 14_480));
     assert_eq!((create.info.sport, create.info.dport, create.info.cc_id), (80, 4242, 5));
     assert_eq!((create.info.mss, create.info.init_cwnd_bytes), (1448, 14_480));
-    assert_eq!((create.info.ecn_ok, create.info.created_us), (1, 1_000_000));
+    assert_eq!((u32::from(create.info.ecn_mode), create.info.created_us), (CCP_ECN_RFC3168, 1_000_000));
     assert!(flow.needs_ecn() && flow.fallback.steers);
     assert_eq!(shared.counters().flows_active, 2);
 }

@@ -11,6 +11,7 @@
  * those that need ECN would find none, and fall back permanently.
  */
 #include "kernel.h"
+#include "ecn.h"
 #include "addresses.h"
 #include "matching.h"
 #include "dropped.h"
@@ -197,7 +198,7 @@ static __always_inline void follow(void *handle, struct tcp_sock *tp, struct tou
 		copy(touched->first, before);
 	if (rule->emit)
 		emit(search, tp, SWITCH_SEEN, before, 0);
-	if (rule->needs_ecn && !(tp->ecn_flags & TCP_ECN_OK)) {
+	if (rule->needs_ecn && !has_ecn(tp)) {
 		complain(search, tp, touched, SWITCH_NO_ECN, before, 0);
 		return;
 	}
