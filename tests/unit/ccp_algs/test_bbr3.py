@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ccp_algs.bbr3 import CRUISE, DOWN, DRAIN, PROBE_BW, PROBE_RTT, REFILL, STARTUP, UP, Bbr3
-from ccp_algs.bbr_model import Bbr3Fold
-from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
+from ccp_algs.check import FakeInfo
 from ccp_algs.episodes import STARTED
 from experiments.events import SetLink
 from experiments.metrics import jain_index
@@ -18,6 +17,7 @@ from experiments.netlab.spec import Buffer, Direction
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint
 from experiments.scenario import FlowSpec, Scenario
+from tests.unit.ccp_algs.bbr_flow import Reported
 from tests.unit.ccp_algs.folded import INFINITY, MSS
 from tests.unit.ccp_algs.simulated import BULK, PAYLOAD_SHARE, Bottleneck
 
@@ -216,50 +216,13 @@ def test_waits_depend_on_seed_and_on_nothing_else() -> None:
 # The class alone.
 
 
-class Reported:
-    """The algorithm, told by hand: fields keep the values that they had."""
-
-    def __init__(self) -> None:
-        self.algorithm = Bbr3()
-        self.flow = RecordingFlow(FakeInfo(), {"default": Bbr3Fold.source})
-        self.algorithm.flow = self.flow
-        self.algorithm.on_create(FakeInfo())
-        self.now_us = 1_000_000
-        self.fields = dict.fromkeys(Bbr3Fold.report_fields, 0) | {
-            "max_bw_bytes_per_s": 1_448_000,
-            "round_bw_bytes_per_s": 1_448_000,
-            "min_rtt_us": 100_000,  # so that the BDP is 100 packets
-            "mss_bytes": MSS,
-            "long_bytes": INFINITY,
-            "budget_bytes": 4 * MSS,
-            "in_flight_bytes": 100 * MSS,
-        }
-
-    def emit(self, after_us: int = 100_000, cwnd_pkts: int = 200, **events: int) -> dict[str, int]:
-        """Tell of something, and return what the fold program was told last."""
-        self.now_us += after_us
-        head = {"now_us": self.now_us, "cwnd_bytes": cwnd_pkts * MSS}
-        self.algorithm.on_report(FakeReport(head, self.fields | events, "Bbr3"))
-        reported = self.flow.calls[-1][1]
-        self.fields["long_bytes"] = reported.get("inflight_long_bytes", self.fields["long_bytes"])
-        return reported
-
-    def to(self, state: str) -> dict[str, int]:
-        """Let rounds pass until it is in a state."""
-        for _ in range(200):
-            reported = self.emit(rounds=1)
-            if self.algorithm.state == state:
-                return reported
-        raise AssertionError(f"never came to {state}")
-
-
 def test_probe_that_loses_too_much_bounds_what_is_in_flight() -> None:
     reported = Reported()
     reported.to(UP)
-    # Half of the round's ACKs are in: the lost packet was sent when 140 packets were in flight.
-    lost = {"inflight_before_pkts": 120, "inflight_start_pkts": 160, "gone_pkts": 80, "too_high": 1}
+    # The third of a burst of 10 crosses 2 % of the 140 packets that were in flight.
+    lost = {"tx_in_flight_pkts": 140, "lost_since_pkts": 10, "lost_now_pkts": 10, "too_high": 1}
     said = reported.emit(**lost)
-    assert said["inflight_long_bytes"] == 140 * MSS
+    assert said["inflight_long_bytes"] == int((130 + 0.02 * 130 / 0.98) * MSS)
     assert said["is_probe_sample"] == 0
     assert reported.algorithm.state == DOWN
     assert "inflight_long_bytes" not in reported.emit(**lost), "once a probe"
@@ -268,7 +231,14 @@ def test_probe_that_loses_too_much_bounds_what_is_in_flight() -> None:
 def test_bound_is_no_less_than_beta_of_the_target() -> None:
     reported = Reported()
     reported.to(UP)
-    assert reported.emit(too_high=1, inflight_start_pkts=10)["inflight_long_bytes"] == 70 * MSS
+    assert reported.emit(too_high=1, tx_in_flight_pkts=10)["inflight_long_bytes"] == 70 * MSS
+
+
+def test_losses_before_the_burst_leave_less_of_it_below_the_threshold() -> None:
+    reported = Reported()
+    reported.to(UP)
+    lost = {"tx_in_flight_pkts": 140, "lost_since_pkts": 14, "lost_now_pkts": 10}
+    assert reported.emit(too_high=1, **lost)["inflight_long_bytes"] == 130 * MSS
 
 
 def test_losses_lower_the_short_term_bounds_to_what_was_delivered_but_not_below_beta() -> None:
@@ -286,7 +256,7 @@ def test_losses_lower_the_short_term_bounds_to_what_was_delivered_but_not_below_
 def test_spurious_recovery_gives_back_bounds_and_state() -> None:
     reported = Reported()
     reported.to(UP)
-    reported.emit(too_high=1, recoveries=1, inflight_start_pkts=120, inflight_before_pkts=120)
+    reported.emit(too_high=1, recoveries=1, tx_in_flight_pkts=120)
     reported.emit(loss_rounds=1, recoveries=1)
     assert reported.algorithm.state == DOWN
     said = reported.emit(undone=1, recoveries=1)
@@ -330,8 +300,8 @@ def test_window_survives_a_spurious_timeout_while_cruising() -> None:
 def test_spurious_recovery_leads_back_to_startup() -> None:
     reported = Reported()
     reported.emit(
-        rounds=1, loss_rounds=1, round_in_trouble=1, round_loss_events=6, round_lost_pkts=5,
-        round_gone_pkts=100, inflight_latest_bytes=80 * MSS, recoveries=1,
+        rounds=1, loss_rounds=1, round_in_trouble=1, round_loss_events=6, lost_since_pkts=5,
+        tx_in_flight_pkts=100, inflight_latest_bytes=80 * MSS, recoveries=1,
     )  # fmt: skip
     assert reported.algorithm.state != STARTUP
     said = reported.emit(undone=1, recoveries=1)
@@ -341,12 +311,12 @@ def test_spurious_recovery_leads_back_to_startup() -> None:
 
 
 @pytest.mark.parametrize(
-    "but", [{"round_loss_events": 5}, {"round_lost_pkts": 2}, {"round_in_trouble": 0}, {"loss_rounds": 0}]
+    "but", [{"round_loss_events": 5}, {"lost_since_pkts": 2}, {"round_in_trouble": 0}, {"loss_rounds": 0}]
 )
 def test_startup_bears_what_is_not_sustained_loss(but: dict[str, int]) -> None:
     reported = Reported()
-    losses = {"loss_rounds": 1, "round_in_trouble": 1, "round_loss_events": 6, "round_lost_pkts": 5}
-    reported.emit(rounds=1, round_gone_pkts=100, **(losses | but))
+    losses = {"loss_rounds": 1, "round_in_trouble": 1, "round_loss_events": 6, "lost_since_pkts": 5}
+    reported.emit(rounds=1, tx_in_flight_pkts=100, **(losses | but))
     assert reported.algorithm.state == STARTUP
 
 
