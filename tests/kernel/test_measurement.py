@@ -181,7 +181,9 @@ def test_what_was_in_flight_is_the_same_in_the_kernel_and_in_the_simulator(start
         ):
             assert 8 <= np.median(seen) <= 10, "an ACK is for two packets"
             assert np.quantile(seen, 0.95) <= 10, "but for loss probes"
-        assert {round((ack["sent"] - ack["total"]) / ack["mss"]) for ack in steady} <= set(range(8, 11))
+        assert max(ack["sent"] - ack["total"] for ack in steady) <= 11 * steady[0]["mss"]
+        same = [round((ack["sent"] - ack["total"]) / ack["mss"]) == ack["in_flight"] for ack in steady]
+        assert np.mean(same) > 0.95, "without losses"
     # Both count the SYN: no packet is sent before it is delivered.
     assert [min(ack["prior_delivered"] for ack in acks if ack["prior_delivered"]) for acks in both] == [1, 1]
 
