@@ -1,4 +1,4 @@
-"""BBR version 3: pacing rate and window follow from a model of the path, its bottleneck rate and its RTT.
+"""BBR of draft-06: pacing rate and window follow from a model of the path, its bottleneck rate and its RTT.
 
 The flow paces at the maximum delivery rate that it measured and keeps about one bandwidth-delay product in
 flight. From time to time it sends faster to find more bandwidth, or drains the queue to measure the RTT
@@ -15,29 +15,25 @@ The fold program (`bbr_model.py`) measures, and sets rate and window on every AC
 machine, and uses the parts of the model that are in `bbr_bounds.py`. A state transition reaches the fold
 program as an update, some tens of microseconds after the ACK that caused it.
 
-Source: draft-ietf-ccwg-bbr-06, section 5; variables have the draft's names where possible.
+Source: draft-ietf-ccwg-bbr-06 (July 2026), section 5, which specifies BBR version 3; variables have the
+draft's names where possible.
 
 Parameters: `loss_thresh` (2 %), `beta` (0.7) and `headroom` (0.15) of section 2.8, `probe_rtt_interval_s` (5,
 section 5.3.4.2; required on shared networks), `seed` of the random waits (section 5.3.3.8.3).
 
 Deviations, with reasons:
 
-* The datapath does not provide P.delivered, P.lost and P.tx_in_flight. Rounds and loss rates are computed
-  from `gone_pkts` (`bbr_model.py`); the inflight at the time a lost packet was sent is interpolated between
-  the starts of this round and of the round before.
-* BBR.inflight_latest, the data that a round delivered, is taken at the end of the round, not as the maximum
-  of its ACKs.
-* A round lasts at least 1 ms, which matters for smaller RTTs.
+* P.lost and P.tx_in_flight, which Linux does not keep for a packet, are estimated (`bbr_model.py`). The
+  packets that an ACK shows as lost are handled as one offload burst, sent with the newest delivered packet.
+* Rounds are reported at most once per millisecond, which matters for smaller RTTs. Several lossy rounds in a
+  report lower the short-term bounds once.
 * Loss events are ACKs that show a loss, not ranges of sequence numbers.
 * ECN marks count as losses. Section 3.7 says to treat marks as congestion, and leaves open how.
-* Samples taken in ProbeRTT are skipped instead of marked as application-limited. The first sample after
-  ProbeRTT is low, which does not affect a maximum.
 * A restart from idle is noticed only on its first ACK. Until that ACK, rate and window stay unchanged, and
   the ACK starts no ProbeRTT.
 * The initial window is not paced: the rate is set on the first ACK.
 * The data in flight is considered to have reached the long-term bound if it is less than a send quantum below
   it.
-* The headroom of the window is 15 % of the bound; the draft requires at least one segment.
 * Drain obeys the long-term bound, as the table in section 5.6.1 says (the code in 5.6.4.7 does not).
 * State for an undo is saved at the first reaction of a recovery, not in each of its rounds.
 * Spurious recoveries are those that the kernel undoes. A tail loss that the kernel repairs by a probe is not
@@ -99,7 +95,7 @@ EXTRA_ACKED_ROUNDS: Final = 5
 
 @register("bbr3")
 class Bbr3(Algorithm):
-    """BBR version 3 (draft-ietf-ccwg-bbr-06): paces at the measured rate, with about one BDP in flight.
+    """BBR of draft-ietf-ccwg-bbr-06 (version 3): paces at the measured rate, with about one BDP in flight.
 
     Use it for goodput without full queues.
     Do not use it above 2 % random loss. Each probe then loses too much; raise `loss_thresh` there.
@@ -205,12 +201,13 @@ class Bbr3(Algorithm):
     def _probe_rtt_bytes(self, report: Bbr3Fold) -> int:
         return max(self._bdp_bytes(report) * CWND_PERMILLE[PROBE_RTT] // 1000, self._pipe_bytes(report))
 
-    def _tx_in_flight_bytes(self, report: Bbr3Fold) -> int:
-        """Return the estimated inflight when the packet was sent that this report shows as lost."""
-        start_pkts, before_pkts = report.inflight_start_pkts, report.inflight_before_pkts
-        gone_pkts = min(max(report.gone_pkts - report.round_from_gone_pkts, 0), start_pkts)
-        sent_at_pkts = before_pkts + (start_pkts - before_pkts) * gone_pkts / max(start_pkts, 1)
-        return int(sent_at_pkts * report.mss_bytes)
+    def _inflight_at_loss_bytes(self, report: Bbr3Fold) -> int:
+        """Return InflightAtLoss() of section 5.5.10.2: the inflight at which losses crossed the threshold."""
+        size_pkts = min(report.lost_now_pkts, report.tx_in_flight_pkts)
+        inflight_prev_pkts = report.tx_in_flight_pkts - size_pkts
+        lost_prev_pkts = max(report.lost_since_pkts - size_pkts, 0)
+        prefix_pkts = (self.loss_thresh * inflight_prev_pkts - lost_prev_pkts) / (1 - self.loss_thresh)
+        return int((inflight_prev_pkts + max(prefix_pkts, 0)) * report.mss_bytes)
 
     def _check_startup_loss(self, report: Bbr3Fold) -> None:
         """End STARTUP because of losses (section 5.3.1.3)."""
@@ -220,7 +217,7 @@ class Bbr3(Algorithm):
             and not report.undone
             and report.round_in_trouble
             and report.round_loss_events >= STARTUP_LOSS_EVENTS
-            and report.round_lost_pkts > self.loss_thresh * report.round_gone_pkts
+            and report.lost_since_pkts > self.loss_thresh * report.tx_in_flight_pkts
         ):
             self._save(report).state = STARTUP
             self.pipe.end()
@@ -251,7 +248,7 @@ class Bbr3(Algorithm):
             self._start_refill(report)
 
     def _start_round(self, report: Bbr3Fold) -> None:
-        self._orders["round_end_pkts"] = report.sent_pkts
+        self._orders["start_delivered_pkts"] = report.delivered_pkts
 
     def _is_drained(self, report: Bbr3Fold) -> bool:
         return bool(
@@ -270,7 +267,7 @@ class Bbr3(Algorithm):
 
     def _reset_signals(self) -> None:
         """Forget the losses of the current round (ResetCongestionSignals of section 5.5.10.3)."""
-        self._orders |= {"is_lossy": 0, "bw_so_far_bytes_per_s": 0, "inflight_so_far_bytes": 0}
+        self._orders |= {"is_lossy": 0, "bw_so_far_bytes_per_s": 0, "inflight_so_far_pkts": 0}
 
     def _start_refill(self, report: Bbr3Fold) -> None:
         self.state = REFILL
@@ -311,7 +308,7 @@ class Bbr3(Algorithm):
         self.is_probe_sample = False
         if not report.is_limited:
             min_bytes = int(self.beta * self._target_bytes(report))
-            self._set_long(max(self._tx_in_flight_bytes(report), min_bytes))
+            self._set_long(max(self._inflight_at_loss_bytes(report), min_bytes))
         if self.state != UP:
             return False
         undo.state = UP
@@ -324,14 +321,16 @@ class Bbr3(Algorithm):
             self._start_refill(report)
         elif self.state == DOWN and report.in_flight_bytes <= self._cruise_bytes(report):
             self.state = CRUISE
-        elif self.state == REFILL and report.rounds:
+        elif self.state == REFILL and report.rounds and not report.undone:
             self._start_up(report)
         elif self.state == UP and self._is_time_to_go_down(report):
             self.was_too_high = False
             self._start_down(report)
 
     def _cruise_bytes(self, report: Bbr3Fold) -> int:
-        return min(self._inflight_bytes(report), self._with_headroom_bytes(report))
+        bdp_bytes = int(report.max_bw_bytes_per_s * report.min_rtt_us // SECOND_US)
+        inflight_bytes = max(bdp_bytes, int(report.budget_bytes))
+        return min(inflight_bytes, self._with_headroom_bytes(report))
 
     def _is_time_to_probe(self, report: Bbr3Fold) -> bool:
         waited = report.now_us > self.cycle_start_us + self.probe_wait_us

@@ -5,14 +5,16 @@ the fold program computes:
 
 * the delivery rate: the maximum sample of this cycle of bandwidth probing and of the previous one,
 * the minimum RTT, over 10 s and over the interval between two ProbeRTTs,
-* losses: the number of lost packets since the first loss of a round trip, and the data delivered since then,
+* rounds: a round ends when a packet sent after its start is delivered (`Flow.prior_delivered`),
+* losses: the packets lost since the newest delivered packet was sent, compared with what was in flight then,
 * aggregation: the maximum, over the last rounds, of the data acknowledged beyond the estimated rate,
-* rounds: a round ends when a packet sent after its start is gone,
 * the window and the pacing rate.
 
-The datapath does not provide the amounts delivered and in flight when a packet was sent. `gone_pkts`, the
-packets delivered or marked lost, replaces it. Every packet sent is either gone or in flight, so a packet sent
-now is gone once `gone_pkts` exceeds the present sum of packets gone and packets in flight.
+Linux keeps the number of delivered packets at the transmission of each packet (P.delivered), but neither the
+packets lost by then (P.lost) nor those in flight (P.tx_in_flight): `struct tcp_skb_cb` has no such members.
+The fold program finds P.lost between its values at the starts of the last two rounds, at the place that
+P.delivered has between theirs. What was in flight when the packet was sent has been delivered or lost when it
+arrives, so P.tx_in_flight is the sum of the packets delivered and lost in between.
 
 Source: draft-ietf-ccwg-bbr-06, sections 4.1.1 (delivery rate), 5.3.3.9 (ProbeBW), 5.3.4.3 (ProbeRTT), 5.5
 (model), 5.6 (control). Deviations: those that `bbr3.py` lists.
@@ -45,8 +47,8 @@ MAX_RATE_BYTES_PER_S: Final = 1 << 37
 """Maximum delivery rate, 1.1 Tbit/s; larger samples are clipped, so that products fit 64 bits."""
 MAX_TIME_US: Final = 10 * SECOND_US
 """RTTs and intervals are clipped to this value, so that products fit 64 bits; also the window of min_rtt."""
-MIN_ROUND_US: Final = 1_000
-"""Minimum length of a round, so that no flow reports more than a thousand rounds per second."""
+MIN_REPORT_US: Final = 1_000
+"""Minimum time between reports of rounds, which then report all rounds since the last one."""
 MIN_PIPE_PKTS: Final = 4
 INITIAL_PKTS: Final = 10
 MAX_QUANTUM_BYTES: Final = 64 * 1024
@@ -80,6 +82,7 @@ class Bbr3Fold(FoldProgram):
     up_acked_bytes = control()
     up_acked_per_inc_bytes = control(1)
     up_growth = control(1)
+    start_delivered_pkts = control()
     # Set by Python: what to report.
     wanted_rounds = control(1)
     drain_bytes = control()
@@ -88,19 +91,14 @@ class Bbr3Fold(FoldProgram):
 
     marked_pkts = let(Ack.ecn_packets)
     newly_bytes = let((Ack.packets_acked + Ack.packets_misordered) * Flow.mss)
-    gone = let(Flow.delivered + Flow.lost)
-    sent = let(gone + Flow.packets_in_flight)
+    # The counter of delivered packets has 32 bits: a packet sent before it wrapped gives no sample.
+    delivers = let((Flow.prior_delivered > 0) & (Flow.prior_delivered <= Flow.delivered))
 
     is_alive = state()
     min_rtt_us = field(MAX_TIME_US, volatile=False)
     min_rtt_stamp_us = state()
     probe_min_us = state(INFINITY)
     probe_min_stamp_us = state()
-    round_start_us = state()
-    round_end_pkts = control()
-    loss_start_us = state()
-    loss_end_pkts = state()
-    loss_from_delivered_pkts = state()
     threshold_bytes = state()
     extra_start_us = state()
     begin = on(
@@ -111,19 +109,31 @@ class Bbr3Fold(FoldProgram):
         Rate.set(min_(Cwnd * SECOND_US // Flow.srtt_us * pacing_permille // 1000, MAX_RATE_BYTES_PER_S)),
         min_rtt_stamp_us.set(Ack.now),
         probe_min_stamp_us.set(Ack.now),
-        round_start_us.set(Ack.now),
-        round_end_pkts.set(sent),
-        loss_start_us.set(Ack.now),
-        loss_end_pkts.set(sent),
-        loss_from_delivered_pkts.set(Flow.delivered),
         threshold_bytes.set(Flow.snd_ssthresh),
         extra_start_us.set(Ack.now),
     )
 
+    # Packets sent during ProbeRTT, or while they are in flight, count as application-limited (5.3.4.3).
+    was_probe_rtt = state()
+    limited_from_pkts = state()
+    limited_to_pkts = state()
+    limit = on(
+        is_probe_rtt > 0,
+        limited_from_pkts.set(Flow.delivered, when=was_probe_rtt == 0),
+        limited_to_pkts.set(Flow.delivered + Flow.packets_in_flight),
+    )
+    remember_probe_rtt = was_probe_rtt.set(is_probe_rtt)
+
     # The delivery rate (sections 4.1.1.2.4 and 5.5.5), and its maximum over two cycles (5.5.6).
     sample = let(min_(Flow.rate_incoming, Flow.rate_outgoing, MAX_RATE_BYTES_PER_S))
     is_limited = field(volatile=False)
-    is_low_on_purpose = is_limited.set(is_probe_rtt)
+    not_limited = is_limited.set(0)
+    is_low_on_purpose = is_limited.set(
+        1,
+        when=delivers
+        & (Flow.prior_delivered >= limited_from_pkts)
+        & (Flow.prior_delivered <= limited_to_pkts),
+    )
     is_low_on_data = is_limited.set(1, when=Flow.app_limited)
     cycle_seen = state()
     bw_now_bytes_per_s = state()
@@ -161,62 +171,91 @@ class Bbr3Fold(FoldProgram):
         min_rtt_stamp_us.set(probe_min_stamp_us, when=is_renewed),
     )
 
-    # Losses and ECN marks (section 5.5.10). A loss round is a round trip that begins with the first loss.
+    # Losses and ECN marks since the newest delivered packet was sent (section 5.5.10.2): RS.lost and
+    # RS.tx_in_flight.
     too_high = field()
+    lost_now_pkts = field(volatile=False)
+    lost_since_pkts = field(volatile=False)
+    tx_in_flight_pkts = field(volatile=False)
+    bad_pkts = state()
+    gone_pkts = state()
+    mark_delivered_pkts = state()
+    mark_bad_pkts = state()
+    mark_lost_pkts = state()
+    before_delivered_pkts = state()
+    before_bad_pkts = state()
+    before_lost_pkts = state()
+    new_bad_pkts = let(Ack.lost_pkts_sample + marked_pkts)
+    flight_pkts = max_(Flow.delivered, Flow.prior_delivered) - Flow.prior_delivered
+    span_pkts = max_(mark_delivered_pkts, before_delivered_pkts) - before_delivered_pkts
+    sent_pkts = let(
+        min_(max_(Flow.prior_delivered, before_delivered_pkts) - before_delivered_pkts, span_pkts),
+        "sent_pkts",
+    )
+    bad_then_pkts = before_bad_pkts + (mark_bad_pkts - before_bad_pkts) * sent_pkts // max_(span_pkts, 1)
+    lost_then_pkts = before_lost_pkts + (mark_lost_pkts - before_lost_pkts) * sent_pkts // max_(span_pkts, 1)
+    count = on(
+        new_bad_pkts > 0,
+        bad_pkts.add(new_bad_pkts),
+        gone_pkts.add(Ack.lost_pkts_sample),
+        lost_now_pkts.set(new_bad_pkts),
+        lost_since_pkts.add(new_bad_pkts),
+    )
+    look = on(delivers, lost_since_pkts.set(0), tx_in_flight_pkts.set(flight_pkts))
+    look_back = on(
+        delivers & (bad_pkts > before_bad_pkts),
+        sent_pkts,
+        lost_since_pkts.set(bad_pkts - bad_then_pkts),
+        tx_in_flight_pkts.add(gone_pkts - lost_then_pkts),
+    )
+    mark = on(
+        delivers & ((Flow.prior_delivered >= mark_delivered_pkts) | (Flow.delivered < mark_delivered_pkts)),
+        before_delivered_pkts.set(mark_delivered_pkts),
+        before_bad_pkts.set(mark_bad_pkts),
+        before_lost_pkts.set(mark_lost_pkts),
+        mark_delivered_pkts.set(Flow.delivered),
+        mark_bad_pkts.set(bad_pkts),
+        mark_lost_pkts.set(gone_pkts),
+    )
+    is_safe = let(lost_since_pkts * 1000 <= loss_permille * tx_in_flight_pkts)
+    is_unsafe = let(lost_since_pkts * 1000 > loss_permille * tx_in_flight_pkts)
+    judge = too_high.set(1, when=(is_probe_sample > 0) & (new_bad_pkts > 0) & is_unsafe)
+
+    # The latest delivery process (section 5.5.10.3). A loss round is a round trip that begins with the first
+    # loss.
     loss_rounds = field()
     bw_latest_bytes_per_s = field(volatile=False)
     inflight_latest_bytes = field(volatile=False)
-    round_lost_pkts = field(volatile=False)
-    round_gone_pkts = field(volatile=False)
     round_loss_events = field(volatile=False)
     round_in_trouble = field(volatile=False)
-    inflight_start_pkts = field(volatile=False)
+    loss_round_delivered_pkts = state()
     bw_so_far_bytes_per_s = state()
-    inflight_so_far_bytes = state()
+    inflight_so_far_pkts = state()
     is_lossy = state()
-    loss_from_gone_pkts = state()
-    lost_pkts = state()
-    lost_since_round_pkts = state()
     loss_events = state()
-    bad_pkts = let(Ack.lost_pkts_sample + marked_pkts)
     fastest_so_far = bw_so_far_bytes_per_s.set(max_(bw_so_far_bytes_per_s, sample))
-    is_first = let(is_lossy == 0, "is_first")
+    fullest_so_far = inflight_so_far_pkts.set(max_(inflight_so_far_pkts, flight_pkts), when=delivers)
     lose = on(
-        bad_pkts > 0,
-        is_first,
-        loss_start_us.set(Ack.now, when=is_first),
-        loss_end_pkts.set(sent, when=is_first),
-        loss_from_delivered_pkts.set(Flow.delivered, when=is_first),
+        new_bad_pkts > 0,
+        loss_round_delivered_pkts.set(Flow.delivered, when=is_lossy == 0),
         is_lossy.set(1),
-        loss_from_gone_pkts.set(gone - bad_pkts, when=lost_pkts == 0),
-        lost_pkts.add(bad_pkts),
-        lost_since_round_pkts.add(bad_pkts),
         loss_events.add(1),
-        too_high.set(
-            1,
-            when=(is_probe_sample > 0)
-            & (lost_pkts * 1000 > loss_permille * max_(inflight_start_pkts, gone - loss_from_gone_pkts)),
-        ),
     )
-    delivered_bytes = let((Flow.delivered - loss_from_delivered_pkts) * Flow.mss, "delivered_bytes")
     close_loss_round = on(
-        (gone > loss_end_pkts) & (Ack.now >= loss_start_us + MIN_ROUND_US),
+        delivers
+        & (
+            (Flow.prior_delivered >= loss_round_delivered_pkts) | (Flow.delivered < loss_round_delivered_pkts)
+        ),
         loss_rounds.add(is_lossy),
         bw_latest_bytes_per_s.set(bw_so_far_bytes_per_s),
-        delivered_bytes,
-        inflight_latest_bytes.set(max_(inflight_so_far_bytes, delivered_bytes)),
-        inflight_so_far_bytes.set(delivered_bytes),
-        round_lost_pkts.set(lost_pkts),
-        round_gone_pkts.set(gone - loss_from_gone_pkts),
+        inflight_latest_bytes.set(inflight_so_far_pkts * Flow.mss),
         round_loss_events.set(loss_events),
         round_in_trouble.set(0),
         round_in_trouble.set(1, when=Flow.ca_state > DISORDER),
         loss_events.set(0),
         bw_so_far_bytes_per_s.set(sample),
-        loss_start_us.set(Ack.now),
-        loss_end_pkts.set(sent),
-        loss_from_delivered_pkts.set(Flow.delivered),
-        lost_pkts.set(0),
+        inflight_so_far_pkts.set(flight_pkts),
+        loss_round_delivered_pkts.set(Flow.delivered),
         is_lossy.set(0),
     )
 
@@ -246,28 +285,21 @@ class Bbr3Fold(FoldProgram):
         max_(extra_now_bytes, min_(extra_delivered_bytes - expected_bytes, Cwnd)),
     )
 
-    # Rounds (section 5.5.1), and the data in flight at their start, which the ACKs of the round acknowledge.
+    # Rounds (section 5.5.1).
     rounds = field()
     round_bw_bytes_per_s = field(volatile=False)
-    round_from_gone_pkts = field(volatile=False)
-    inflight_before_pkts = field(volatile=False)
-    is_new_round = let((gone > round_end_pkts) & (Ack.now >= round_start_us + MIN_ROUND_US))
+    next_round_delivered_pkts = state()
+    is_new_round = let(
+        delivers
+        & ((Flow.prior_delivered >= next_round_delivered_pkts) | (Flow.delivered < next_round_delivered_pkts))
+        & ((Flow.prior_delivered >= start_delivered_pkts) | (Flow.delivered < start_delivered_pkts))
+    )
     is_old = let(extra_age_rounds >= extra_rounds, "is_old")
     next_round = on(
         is_new_round,
         rounds.add(1),
         round_bw_bytes_per_s.set(sample),
-        # An inflight without much loss is safe (AdaptLongTermModel, section 5.3.3.9).
-        inflight_long_bytes.set(
-            max_(inflight_long_bytes, inflight_start_pkts * Flow.mss),
-            when=lost_since_round_pkts * 1000 <= loss_permille * inflight_start_pkts,
-        ),
-        lost_since_round_pkts.set(0),
-        inflight_before_pkts.set(inflight_start_pkts),
-        inflight_start_pkts.set(Flow.packets_in_flight),
-        round_from_gone_pkts.set(gone),
-        round_start_us.set(Ack.now),
-        round_end_pkts.set(sent),
+        next_round_delivered_pkts.set(Flow.delivered),
         extra_age_rounds.add(1),
         is_old,
         extra_before_bytes.set(extra_now_bytes, when=is_old),
@@ -275,12 +307,17 @@ class Bbr3Fold(FoldProgram):
         extra_age_rounds.set(0, when=is_old),
     )
 
-    # The long-term bound grows while it limits a probe (ProbeInflightLongtermUpward, section 5.3.3.9).
+    # An inflight without much loss is safe (AdaptLongTermModel, section 5.3.3.9). The long-term bound also
+    # grows while it limits a probe (ProbeInflightLongtermUpward).
     held_back = field()
     increments = let(up_acked_bytes // up_acked_per_inc_bytes, "increments")
+    raise_long = inflight_long_bytes.set(
+        max_(inflight_long_bytes, tx_in_flight_pkts * Flow.mss), when=delivers & is_safe
+    )
+    is_held_back = let((is_up > 0) & (Cwnd >= inflight_long_bytes) & Flow.cwnd_limited)
+    hold_back = held_back.set(1, when=is_held_back)
     grow_long = on(
-        (is_up > 0) & (Cwnd >= inflight_long_bytes) & Flow.cwnd_limited,
-        held_back.set(1),
+        is_held_back & is_safe,
         up_acked_bytes.add(newly_bytes),
         increments,
         inflight_long_bytes.add(increments * Flow.mss),
@@ -294,7 +331,7 @@ class Bbr3Fold(FoldProgram):
     reached = field()
     quantum_bytes = max_(min_(Rate // 1000, MAX_QUANTUM_BYTES), 2 * Flow.mss)
     reach = on(
-        (is_cautious > 0) & (Flow.bytes_in_flight + newly_bytes + quantum_bytes >= inflight_long_bytes),
+        (is_cautious > 0) & (Flow.prior_in_flight * Flow.mss + quantum_bytes >= inflight_long_bytes),
         reached.set(1),
     )
 
@@ -319,7 +356,7 @@ class Bbr3Fold(FoldProgram):
         max_(bdp_bytes * cwnd_permille // 1000 + extra_acked_bytes, budget_bytes) + 2 * is_up * Flow.mss,
         "max_inflight_bytes",
     )
-    headroom_bytes = min_(inflight_long_bytes, 1 << 40) * headroom_permille // 1000
+    headroom_bytes = max_(min_(inflight_long_bytes, 1 << 40) * headroom_permille // 1000, Flow.mss)
     adjust = on(
         newly_bytes > 0,
         extra_acked_bytes.set(max_(extra_now_bytes, extra_before_bytes)),
@@ -340,7 +377,11 @@ class Bbr3Fold(FoldProgram):
         ),
         window_bytes.set(min_(window_bytes, max_inflight_bytes), when=is_full > 0),
         window_bytes.set(min_(window_bytes, bdp_bytes * cwnd_permille // 1000), when=is_probe_rtt > 0),
-        window_bytes.set(min_(window_bytes, inflight_long_bytes - headroom_bytes, inflight_short_bytes)),
+        window_bytes.set(min_(window_bytes, inflight_long_bytes, inflight_short_bytes)),
+        window_bytes.set(
+            min_(window_bytes, max_(inflight_long_bytes, headroom_bytes) - headroom_bytes),
+            when=headroom_permille > 0,
+        ),
         window_bytes.set(max_(window_bytes, pipe_bytes)),
         prior_bytes.set(window_bytes, when=is_modulated == 0),
         Cwnd.set(window_bytes),
@@ -354,21 +395,21 @@ class Bbr3Fold(FoldProgram):
     remember_idle = was_idle.set(0)
     idle = was_idle.set(1, when=Flow.bytes_pending == 0)
 
+    reported_us = state()
     is_news = let(
-        (event + too_high + loss_rounds + expired + undone + reached > 0)
-        | (rounds >= wanted_rounds)
+        (event + too_high + expired + undone + reached > 0)
+        | ((loss_rounds > 0) | (rounds >= wanted_rounds)) & (Ack.now >= reported_us + MIN_REPORT_US)
         | (Flow.bytes_in_flight < drain_bytes)
         | (Ack.now > alarm_us)
     )
-    gone_pkts = field(volatile=False)
-    sent_pkts = field(volatile=False)
+    delivered_pkts = field(volatile=False)
     in_flight_bytes = field(volatile=False)
     long_bytes = field(volatile=False)
     mss_bytes = field(volatile=False)
     emit = on(
         is_news,
-        gone_pkts.set(gone),
-        sent_pkts.set(sent),
+        reported_us.set(Ack.now),
+        delivered_pkts.set(Flow.delivered),
         in_flight_bytes.set(Flow.bytes_in_flight),
         long_bytes.set(inflight_long_bytes),
         mss_bytes.set(Flow.mss),

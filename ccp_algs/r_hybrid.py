@@ -223,7 +223,7 @@ _CONTROLS: Final[dict[str, type[Algorithm]]] = {
 
 @register("r_hybrid")
 class RHybrid(Algorithm):
-    """R-Hybrid: DCTCP while the receiver finds the path unshared, else CUBIC or BBR version 3.
+    """R-Hybrid: DCTCP while the receiver finds the path unshared, else CUBIC or BBR of draft-06.
 
     Use it between your own hosts. The path has to mark with ECN, and the receiver decides which regime
         applies.

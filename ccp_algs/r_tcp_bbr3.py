@@ -1,4 +1,4 @@
-"""R-TCP-BBRv3: BBR version 3 (`bbr3.py`), bounded by the token bucket that limits its client.
+"""R-TCP-BBRv3: BBR of draft-06 (`bbr3.py`), bounded by the token bucket that limits its client.
 
     pacing rate = min(BBR's, R)
     cwnd = min(BBR's, R sRTT)
@@ -24,7 +24,7 @@ from ccp_algs.rtcp.mixin import RateLimited
 
 @register("r_tcp_bbr3")
 class RTcpBbr3(RateLimited, Bbr3):
-    """BBR version 3 within the token bucket that limits its client."""
+    """BBR of draft-06 within the token bucket that limits its client."""
 
     caps_cwnd = True
 

@@ -87,6 +87,14 @@ class FlowPrimitives:
     """ECN was negotiated."""
     delivered_bytes = Primitive("Flow.delivered_bytes")
     """Acknowledged in order since the connection began [bytes]."""
+    sent_bytes = Primitive("Flow.sent_bytes")
+    """Sent since the connection began, without retransmissions [bytes]."""
+    prior_delivered = Primitive("Flow.prior_delivered")
+    """`Flow.delivered` when the newest packet that this ACK delivers was sent [packets]; 0 if it delivers
+    none.
+    """
+    prior_in_flight = Primitive("Flow.prior_in_flight")
+    """`Flow.packets_in_flight` before this ACK [packets]; 0 after a timeout."""
     rate_allowed = Primitive("Flow.rate_allowed")
     """Rate limit set by an extension of the datapath [bytes/s]; 0 if there is none."""
     # end of facts

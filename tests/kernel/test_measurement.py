@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ccp_algs import Algorithm
 from ccplane.base import _native
 from experiments.netlab import Path, bottleneck
 from tests.kernel.driving import EVERY_ACK, Driver, Start, loaded, wait_until
 from tests.kernel.echoes import INBAND
+from tests.unit.ccp_algs.simulated import Bottleneck
 
 ALL = """
 (def (Report
@@ -119,6 +121,69 @@ def test_primitives_agree_with_the_kernels_own_account(start_transfer: Start) ->
         # median: a slow machine does not keep the link full all the time.
         goodput = 12.5e6 * last.mss / (last.mss + 66)
         assert np.quantile([r.rate_in for r in reports], 0.75) == pytest.approx(goodput, rel=0.1)
+
+
+IN_FLIGHT = """
+(def (Report
+    (delivered 0) (prior_delivered 0) (in_flight 0) (prior_in_flight 0) (lost 0) (total 0) (sent 0) (mss 0))
+    (target 14480))
+(when true
+    (:= Report.delivered Flow.delivered)
+    (:= Report.prior_delivered Flow.prior_delivered)
+    (:= Report.in_flight Flow.packets_in_flight)
+    (:= Report.prior_in_flight Flow.prior_in_flight)
+    (:= Report.lost Flow.lost)
+    (:= Report.total Flow.delivered_bytes)
+    (:= Report.sent Flow.sent_bytes)
+    (:= Report.mss Flow.mss)
+    (:= Cwnd target)
+    (report))
+"""
+"""Every ACK, with a window of 10 packets, which wait in front of the bottleneck."""
+
+
+def on_the_kernel(start_transfer: Start) -> list[dict[str, int]]:
+    with bottleneck(rate_bytes_per_s=12.5e6, buffer_bytes=64_000) as path, loaded() as datapath:
+        # One packet a segment, as in the simulator.
+        path.sender.run(["ip", "link", "set", "dev", path.sender.interfaces[0].name, "gso_max_segs", "1"])
+        driver = Driver(datapath, datapath.install(_native.compile(IN_FLIGHT)))
+        transfer = start_transfer(path.sender, path.receiver, congestion="ccp", duration_s=3)
+        driver.until(lambda: not transfer.running)
+        flow_id = driver.seen.sender().flow_id
+        return [report.as_dict() for report in driver.seen.of(flow_id)]
+
+
+def in_the_simulator() -> list[dict[str, int]]:
+    class Window(Algorithm):
+        """Ten packets."""
+
+        program = IN_FLIGHT
+        state = "window"
+
+    net = Bottleneck(Window, 12.5e6, 200)
+    net.run(3)
+    return [fields for _, _, fields in net.flows[0].reports]
+
+
+def test_what_was_in_flight_is_the_same_in_the_kernel_and_in_the_simulator(start_transfer: Start) -> None:
+    both = on_the_kernel(start_transfer), in_the_simulator()
+    for acks in both:
+        steady = acks[len(acks) // 2 :]
+        assert len(steady) > 300
+        assert all(ack["sent"] >= ack["total"] for ack in acks)
+        assert all(ack["prior_delivered"] < ack["delivered"] for ack in acks)
+        delivering = [ack for ack in steady if ack["prior_delivered"]]
+        assert len(delivering) > 0.9 * len(steady)
+        # What is in flight when a packet is sent is delivered when it arrives; the window is 10.
+        for seen in (
+            [ack["delivered"] - ack["prior_delivered"] for ack in delivering],
+            [ack["prior_in_flight"] for ack in delivering],
+        ):
+            assert 8 <= np.median(seen) <= 10, "an ACK is for two packets"
+            assert np.quantile(seen, 0.95) <= 10, "but for loss probes"
+        assert max(ack["sent"] - ack["total"] for ack in steady) <= 11 * steady[0]["mss"]
+        same = [round((ack["sent"] - ack["total"]) / ack["mss"]) == ack["in_flight"] for ack in steady]
+        assert np.mean(same) > 0.95, "without losses"
 
 
 def test_silence_is_reported_by_the_timeout(path_100mbit: Path, start_transfer: Start) -> None:

@@ -131,8 +131,19 @@ class Bottleneck:
         self.rate_bytes_per_s = rate_bytes_per_s
         self.datapath.set_link("l>", json.dumps(self._direction()).encode())
 
+    def change(self, **direction: Any) -> None:
+        """Change other fields of the link."""
+        self._there |= direction
+        self.datapath.set_link("l>", json.dumps(self._direction()).encode())
+
     def _direction(self) -> dict[str, Any]:
-        return self._there | {"rate_bytes_per_s": self.rate_bytes_per_s}
+        rate_bytes_per_s = None if "trace_ms" in self._there else self.rate_bytes_per_s
+        return self._there | {"rate_bytes_per_s": rate_bytes_per_s}
+
+    @property
+    def lost_pkts(self) -> int:
+        """Packets that the flows marked lost."""
+        return sum(one.lost_pkts for one in self.datapath.all_stats())
 
     @property
     def dropped_pkts(self) -> int:

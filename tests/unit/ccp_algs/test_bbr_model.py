@@ -8,61 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccp_algs.bbr_model import MAX_RATE_BYTES_PER_S, Bbr3Fold
+from ccp_algs.bbr_model import MAX_RATE_BYTES_PER_S
 from ccp_algs.episodes import STARTED
-from tests.unit.ccp_algs.folded import DISORDER, INFINITY, LOSS, MSS, NO_SAMPLE, OPEN, RECOVERY, Folded
-
-RTT_US = 100_000
-RATE = 100 * MSS * 10
-"""100 segments a round trip."""
-
-
-class Model(Folded):
-    """A flow that reports every ACK, with counters as the kernel keeps them."""
-
-    def __init__(self, cwnd_pkts: float = 10, **registers: int) -> None:
-        super().__init__(Bbr3Fold, cwnd_pkts, **{"wanted_rounds": 0, **registers})
-        self.delivered = 1000
-        self.lost = 0
-
-    def on(self, pkts: int = 1, lost: int = 0, in_flight: int = 100, rate: int = RATE, **prims: Any) -> Any:
-        """Fold an ACK 1 ms later that delivers `pkts` and leaves so many in flight."""
-        self.delivered += pkts
-        self.lost += lost
-        known = {
-            "after_us": 1000,
-            "lost_pkts_sample": lost,
-            "delivered": self.delivered,
-            "lost": self.lost,
-            "packets_in_flight": in_flight,
-            "bytes_in_flight": in_flight * MSS,
-            "bytes_pending": 1 << 20,
-            "rate_incoming": rate,
-            "rate_outgoing": rate,
-            "rtt_us": RTT_US,
-        }
-        return self.ack(pkts, **(known | prims))
-
-    def rounds(self, n: int = 1, in_flight: int = 100, **prims: Any) -> None:
-        """Fold the ACKs of so many round trips."""
-        for _ in range(n * (in_flight + 1)):
-            self.on(in_flight=in_flight, **prims)
-
-    def to_round(self, in_flight: int = 100) -> None:
-        """Fold ACKs until a round begins."""
-        while not self.on(in_flight=in_flight)["rounds"]:
-            pass
-
-    @property
-    def rate(self) -> int:
-        return self.interpreter.rate_bytes_per_s
-
-
-def filled(**registers: int) -> Model:
-    """Return a flow that has filled the pipe: 100 segments, window gain 2."""
-    flow = Model(200, is_full=1, **registers)
-    flow.rounds(2)
-    return flow
+from tests.unit.ccp_algs.bbr_flow import RATE, RTT_US, Model, filled
+from tests.unit.ccp_algs.folded import DISORDER, INFINITY, LOSS, MSS, NO_SAMPLE, OPEN, RECOVERY
 
 
 def test_first_ack_paces_by_window_and_smoothed_rtt() -> None:
@@ -93,20 +42,6 @@ def test_rate_stays_while_nothing_was_measured() -> None:
     flow.set(is_full=1)
     flow.on(rate=0)
     assert flow.rate == first > 0
-
-
-@pytest.mark.parametrize("lost", [0, 30])
-def test_round_ends_with_a_packet_that_was_sent_after_it_began(lost: int) -> None:
-    flow = Model(100)
-    flow.on(in_flight=100)  # 100 packets are on their way
-    reports = [flow.on(in_flight=100, lost=lost)] + [flow.on(in_flight=100) for _ in range(100 - lost)]
-    assert [report["rounds"] for report in reports] == [0] * (100 - lost) + [1]
-
-
-def test_round_lasts_a_millisecond_at_least() -> None:
-    flow = Model(10)
-    flow.on(in_flight=1)
-    assert [flow.on(in_flight=1, after_us=100)["rounds"] for _ in range(20)].count(1) == 2
 
 
 def test_bandwidth_is_the_largest_of_two_cycles() -> None:
@@ -227,6 +162,10 @@ def test_bounds_limit_the_window_and_headroom_lowers_the_long_one() -> None:
     flow.set(headroom_permille=150)
     flow.on(in_flight=50)
     assert flow.cwnd == 68 * MSS
+    flow.set(headroom_permille=1)
+    flow.on(in_flight=50)
+    flow.rounds(1, in_flight=50)
+    assert flow.cwnd == 79 * MSS, "a segment at least"
     flow.set(inflight_short_bytes=40 * MSS)
     flow.on(in_flight=50)
     assert flow.cwnd == 40 * MSS
@@ -248,43 +187,9 @@ def test_window_is_given_back_after_a_timeout() -> None:
     assert flow.cwnd == pytest.approx(before, rel=0.02)
 
 
-@pytest.mark.parametrize("sign", ["lost", "ecn_packets"])
-def test_signs_of_congestion_above_the_threshold_are_too_high_only_while_a_probe_is_judged(sign: str) -> None:
-    assert filled().on(**{sign: 3})["too_high"] == 0
-    flow = filled(is_probe_sample=1)
-    assert flow.on(**{sign: 2})["too_high"] == 0, "2 % is borne"
-    assert flow.on(**{sign: 3})["too_high"] == 1
-
-
-def test_round_with_a_loss_reports_what_was_delivered() -> None:
-    flow = filled()
-    flow.set(wanted_rounds=INFINITY)
-    assert flow.on(lost=1, in_flight=100) is None
-    reports = [flow.on(in_flight=100, rate=RATE // 2) for _ in range(102)]
-    (report,) = [one for one in reports if one]
-    assert report["loss_rounds"] == 1
-    assert (report["round_lost_pkts"], report["round_loss_events"]) == (1, 1)
-    assert report["bw_latest_bytes_per_s"] == RATE, "samples from before the loss are in the round"
-    assert report["inflight_latest_bytes"] == 101 * MSS
-    flow.on(lost=1, in_flight=100, rate=RATE // 2)
-    reports = [flow.on(in_flight=100, rate=RATE // 2) for _ in range(102)]
-    (report,) = [one for one in reports if one]
-    assert report["bw_latest_bytes_per_s"] == RATE // 2
-
-
-def test_safe_flight_raises_the_long_term_bound() -> None:
-    flow = filled()
-    flow.set(inflight_long_bytes=80 * MSS)
-    flow.to_round()
-    assert flow["inflight_long_bytes"] == 100 * MSS
-    flow.set(inflight_long_bytes=80 * MSS)
-    flow.on(lost=3)
-    flow.to_round()
-    assert flow["inflight_long_bytes"] == 80 * MSS
-
-
 def test_bound_that_holds_a_probe_back_grows_by_one_two_four_segments_a_round() -> None:
     flow = filled()
+    flow.rounds(1, in_flight=199)
     flow.to_round(in_flight=199)
     flow.set(inflight_long_bytes=200 * MSS, is_up=1, up_acked_per_inc_bytes=200 * MSS, up_growth=2)
     grown = []

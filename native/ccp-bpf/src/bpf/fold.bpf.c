@@ -118,6 +118,9 @@ static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *fl
 	LOAD(FLOW_CWND_LIMITED, cwnd_limited(tp));
 	LOAD(FLOW_LOCAL_CONGESTION, flow->local_congestion);
 	LOAD(FLOW_DELIVERED_BYTES, tp->bytes_acked);
+	LOAD(FLOW_SENT_BYTES, tp->bytes_acked + (u32)(tp->snd_nxt - tp->snd_una));
+	LOAD(FLOW_PRIOR_DELIVERED, rs ? rs->prior_delivered : 0);
+	LOAD(FLOW_PRIOR_IN_FLIGHT, rs ? rs->prior_in_flight : 0);
 	LOAD(FLOW_SND_SSTHRESH,
 	     tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH ? ALL_ONES : tp->snd_ssthresh * mss);
 	LOAD(FLOW_MIN_RTT_US, tp->rtt_min.s[0].v);

@@ -73,6 +73,9 @@ enum ccp_prim {
 	CCP_FLOW_LOCAL_CONGESTION, /**< Times that a queue of this host refused a packet since the last fold. */
 	CCP_FLOW_ECN_OK, /**< flag: ECN was negotiated. */
 	CCP_FLOW_DELIVERED_BYTES, /**< Acknowledged in order since the connection began [bytes]. */
+	CCP_FLOW_SENT_BYTES, /**< Sent since the connection began, without retransmissions [bytes]. */
+	CCP_FLOW_PRIOR_DELIVERED, /**< `Flow.delivered` when the newest packet that this ACK delivers was sent [packets]; 0 if it delivers none. */
+	CCP_FLOW_PRIOR_IN_FLIGHT, /**< `Flow.packets_in_flight` before this ACK [packets]; 0 after a timeout. */
 	CCP_FLOW_RATE_ALLOWED, /**< Rate limit set by an extension of the datapath [bytes/s]; 0 if there is none. */
 	CCP_INT_AGE_US, /**< huge: Time since the packet of the last echo left this host [us]; all ones without echoes. */
 	CCP_INT_FRESH, /**< flag: This ACK brought a new echo. */

@@ -351,6 +351,7 @@ struct tcp_sock {
 	u32 rcv_wup;
 	u32 rcv_wnd;
 	u32 max_window;
+	u32 snd_nxt;
 	u32 snd_una;
 	u32 srtt_us;
 	u32 packets_out;
@@ -376,6 +377,7 @@ struct tcp_sock {
 };
 
 struct rate_sample {
+	u32 prior_delivered;
 	s32 delivered;
 	long interval_us;
 	u32 snd_interval_us;
@@ -383,6 +385,7 @@ struct rate_sample {
 	long rtt_us;
 	int losses;
 	u32 acked_sacked;
+	u32 prior_in_flight;
 	bool is_app_limited;
 };
 

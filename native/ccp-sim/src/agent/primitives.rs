@@ -10,6 +10,9 @@ const ECN: u64 = 1 << CCP_ACK_ECN_BYTES | 1 << CCP_ACK_ECN_PACKETS;
 /// As libccp reads an ACK without a sample.
 const NO_RTT_SAMPLE: u64 = 0xffff_ffff;
 
+/// Linux counts the SYN among the delivered packets; `Sock` does not.
+const SYN_PKTS: u64 = 1;
+
 pub(super) use ccp_lang::prims::Prims;
 
 pub(super) struct Event<'a> {
@@ -82,9 +85,13 @@ impl Counted {
         set(prims, CCP_FLOW_CWND_LIMITED, u64::from(sock.cwnd_limited()));
         set(prims, CCP_FLOW_LOCAL_CONGESTION, u64::from(self.local_congestion));
         set(prims, CCP_FLOW_DELIVERED_BYTES, sock.bytes_acked);
+        set(prims, CCP_FLOW_SENT_BYTES, sock.bytes_acked + (sock.snd_nxt - sock.snd_una));
+        let prior_delivered = sample.filter(|s| s.delivered >= 0).map(|s| u64::from(s.prior_delivered));
+        set(prims, CCP_FLOW_PRIOR_DELIVERED, prior_delivered.map_or(0, |pkts| pkts + SYN_PKTS));
+        set(prims, CCP_FLOW_PRIOR_IN_FLIGHT, sample.map_or(0, |s| u64::from(s.prior_in_flight)));
         set(prims, CCP_FLOW_SND_SSTHRESH, ssthresh_bytes);
         set(prims, CCP_FLOW_MIN_RTT_US, u64::from(sock.min_rtt_us));
-        set(prims, CCP_FLOW_DELIVERED, u64::from(sock.delivered));
+        set(prims, CCP_FLOW_DELIVERED, u64::from(sock.delivered) + SYN_PKTS);
         set(prims, CCP_FLOW_LOST, u64::from(sock.lost));
         set(prims, CCP_FLOW_RETRANS, u64::from(sock.total_retrans));
         set(prims, CCP_FLOW_BYTES_PENDING, sock.write_seq - sock.snd_una);

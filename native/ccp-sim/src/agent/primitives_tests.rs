@@ -10,6 +10,7 @@ fn before() -> Sock {
     sock.mstamp_us = 5_000_000;
     sock.bytes_acked = 100_000;
     sock.snd_una = 100_000;
+    sock.snd_nxt = 120_000;
     sock.write_seq = 180_000;
     sock.packets_out = 20;
     sock.sacked_out = 3;
@@ -39,6 +40,8 @@ fn after() -> Sock {
 
 fn sample() -> RateSample {
     RateSample {
+        prior_delivered: 97,
+        prior_in_flight: 17,
         delivered: 10,
         interval_us: 5000,
         snd_interval_us: 4000,
@@ -83,10 +86,13 @@ fn an_ack_is_measured_against_the_last_fold() {
         (CCP_FLOW_SND_SSTHRESH, u64::MAX),
         (CCP_FLOW_RATE_OUTGOING, 2_500_000),
         (CCP_FLOW_RATE_INCOMING, 2_000_000),
-        (CCP_FLOW_DELIVERED, 107),
+        (CCP_FLOW_DELIVERED, 108), // with the SYN
         (CCP_FLOW_LOST, 5),
         (CCP_FLOW_RETRANS, 9),
         (CCP_FLOW_DELIVERED_BYTES, 102_000),
+        (CCP_FLOW_SENT_BYTES, 120_000),
+        (CCP_FLOW_PRIOR_DELIVERED, 98),
+        (CCP_FLOW_PRIOR_IN_FLIGHT, 17),
         (CCP_FLOW_ECN_OK, 1),
         (CCP_FLOW_APP_LIMITED, 1),
         (CCP_FLOW_RATE_ALLOWED, 77),
@@ -137,6 +143,8 @@ fn a_timeout_has_no_sample_and_keeps_the_rates() {
         (CCP_FLOW_WAS_TIMEOUT, 1),
         (CCP_FLOW_RTT_SAMPLE_US, 0xffff_ffff),
         (CCP_FLOW_APP_LIMITED, 0),
+        (CCP_FLOW_PRIOR_DELIVERED, 0),
+        (CCP_FLOW_PRIOR_IN_FLIGHT, 0),
         (CCP_ACK_ECN_BYTES, 0),
         (CCP_FLOW_RATE_OUTGOING, 2_500_000),
         (CCP_FLOW_RATE_INCOMING, 2_000_000),
@@ -154,6 +162,14 @@ fn an_invalid_sample_keeps_the_rates() {
         counted.load(&mut prims, &after(), &event(Some(&invalid)));
         assert_eq!(prims[CCP_FLOW_RATE_OUTGOING as usize], 5);
     }
+}
+
+#[test]
+fn an_ack_that_delivers_nothing_has_no_packet_that_was_sent_before() {
+    let nothing = RateSample { prior_delivered: 0, delivered: -1, interval_us: -1, ..sample() };
+    assert_eq!(load(&after(), &event(Some(&nothing)))[CCP_FLOW_PRIOR_DELIVERED as usize], 0);
+    let first = RateSample { prior_delivered: 0, ..sample() };
+    assert_eq!(load(&after(), &event(Some(&first)))[CCP_FLOW_PRIOR_DELIVERED as usize], 1);
 }
 
 #[test]
