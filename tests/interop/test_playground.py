@@ -22,7 +22,7 @@ LONG_MS = 120_000  # a busy machine
 
 pytestmark = [
     pytest.mark.skipif(not (PLAYGROUND / "connection.json").is_file(), reason="needs `make playground`"),
-    pytest.mark.skipif(CHROMIUM is None, reason="needs `make setup-browser`"),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs `make setup`"),
     pytest.mark.timeout(600),
 ]
 
@@ -45,7 +45,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs `make setup-browser`")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs `make setup`")
     with playwright.sync_playwright() as one:
         browser = one.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser

@@ -32,7 +32,7 @@ def why_not() -> str | None:
     missing = [name for name in ("jupyterlab", "playwright", "anywidget") if find_spec(name) is None]
     if shutil.which(BROWSER) is None:
         missing.append(BROWSER)
-    return f"missing: {', '.join(missing)}; run `make setup-browser`" if missing else None
+    return f"missing: {', '.join(missing)}; run `make setup`" if missing else None
 
 
 class Server:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 CELLS = (
-    """from experiments.scenario import Dumbbell, Flow, Scenario
+    """from experiments.scenario import Dumbbell, FlowSpec, Scenario
 from experiments.netlab.spec import Buffer, Direction
 from experiments.watched import Watched
 
 path = Direction(rate_bytes_per_s=2.5e6, delay_us=10_000, buffer=Buffer(bdp=1))
 flows = tuple(
-    Flow(name=f"f{i}", sender=f"s{i}", receiver=f"r{i}", algorithm=("cubic", "reno")[i % 2])
+    FlowSpec(name=f"f{i}", sender=f"s{i}", receiver=f"r{i}", algorithm=("cubic", "reno")[i % 2])
     for i in range(1, 11)
 )
 scenario = Scenario(name="ten", topology=Dumbbell(pairs=10, bottleneck=path), flows=flows, duration_s=300)

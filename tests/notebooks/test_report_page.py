@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(
     shutil.which(BROWSER) is None or find_spec("playwright") is None,
-    reason="no Chromium or no Playwright; run `make setup-browser`",
+    reason="no Chromium or no Playwright; run `make setup`",
 )
 
 HOSTILE = '</pre><script>document.title = "owned"</script>"\n,'

@@ -148,7 +148,7 @@ function render({ model, el: place }) {
           `${name} ${there.filter((flow) => flow.algorithm === name).length}`,
         ),
       ),
-      ...(names.length ? [el("span", { className: "dim", textContent: "bold: median" })] : []),
+      ...(names.length ? [el("span", { className: "dim", textContent: "line: median; bands: quartiles, extremes", title: "hover over a flow in the table to see its curve" })] : []),
     );
   }
 
@@ -162,6 +162,7 @@ function render({ model, el: place }) {
       draw();
     } else if (message.kind === "flows") setFlows(message);
     else if (message.kind === "state") setState(message);
+    else if (message.kind === "marks") ((store.marks = message.marks), draw());
     else if (message.kind === "happened") happened.add(message);
     else if (message.kind === "trouble") trouble.replaceChildren(errorBox(message.errors));
     else if (message.kind === "answer") {
