@@ -40,12 +40,13 @@ IMAGES: Final = Path(__file__).parents[1] / "docs/images"
 PATH: Final = point_to_point(
     Direction(rate_bytes_per_s=5e6, delay_us=20_000, buffer=Buffer(bdp=2)), Direction(delay_us=20_000)
 )
-BEFORE_S: Final = 16.0
-AFTER_S: Final = 12.0
+BEFORE_S: Final = 20.0
+AFTER_S: Final = 14.0
 """Time before and after a change [s]; a picture of `ccp top` shows 31 s, one of the panel 60 s."""
 
 
 def main() -> None:
+    """Take the wanted pictures."""
     wanted = sys.argv[1:] or ["top", "panel"]
     if "top" in wanted:
         take_top()
@@ -58,9 +59,12 @@ def main() -> None:
 
 def take_top() -> None:
     """Three flows fill a buffer; `w` switches the two of CUBIC to Copa, and the RTT falls."""
-    with emulated(PATH) as net, running_agent("cubic", "copa", "lt_cubic"):
-        with start_flows(net, ("ccp.cubic", "ccp.cubic", "ccp.lt_cubic")):
-            shown = asyncio.run(watch())
+    with (
+        emulated(PATH) as net,
+        running_agent("cubic", "copa", "lt_cubic"),
+        start_flows(net, ("ccp.cubic", "ccp.cubic", "ccp.lt_cubic")),
+    ):
+        shown = asyncio.run(watch())
     with page(1240, 800, device_scale_factor=1) as made:
         for name, picture in shown.items():
             made.set_content(f"<body style='margin:0;background:#fff'>{readable(picture)}</body>")
@@ -78,7 +82,7 @@ async def watch() -> dict[str, str]:
         await asyncio.sleep(BEFORE_S / 2)
         await pilot.press("w")
         await asyncio.sleep(1)
-        await pilot.press("tab", "space", "shift+tab", "home", "enter")
+        await pilot.press("tab", "space", "shift+tab", "enter")
         await asyncio.sleep(AFTER_S)
         shown["top"] = app.export_screenshot(title="ccp top")
         await pilot.press("escape")
@@ -96,9 +100,11 @@ def steered_by(app: Monitor) -> list[str]:
 
 def readable(picture: str) -> str:
     """Return a screen's SVG with a font that is there, whose blocks touch the line above."""
-    return picture.replace("Fira Code", "DejaVu Sans Mono").replace(
-        "font-size: 20px", "font-size: 21px"
-    ).replace("textLength=", 'lengthAdjust="spacingAndGlyphs" textLength=')
+    return (
+        picture.replace("Fira Code", "DejaVu Sans Mono")
+        .replace("font-size: 20px", "font-size: 21px")
+        .replace("textLength=", 'lengthAdjust="spacingAndGlyphs" textLength=')
+    )
 
 
 # The panel
@@ -106,34 +112,39 @@ def readable(picture: str) -> str:
 
 def take_panel() -> None:
     """Twelve flows of Copa; the slider of `delta` moves, then the path loses half its rate."""
-    with emulated(PATH) as net, running_agent("copa"):
-        with start_flows(net, ("ccp.copa",), parallel=12), Client(control_socket(PIN_DIR)) as client:
-            client.set({"copa.competitive": False})
-            with client.panel() as panel, shown_panel(panel) as (made, wait):
-                made.get_by_label("quantity").select_option("srtt_us")
-                made.get_by_label("time window").select_option("60")
-                wait(BEFORE_S)
-                made.get_by_label("copa.delta").nth(1).fill("0.08")
-                made.get_by_label("copa.delta").nth(1).press("Enter")
-                wait(AFTER_S)
-                net.change("link>", rate_bytes_per_s=2.5e6)
-                panel.mark("path: 40 to 20 Mbit/s")
-                wait(AFTER_S)
-                made.evaluate(
-                    """() => {
-                      const area = document.querySelector('.ccp-panel textarea');
-                      const lines = area.value.split('\\n');
-                      area.scrollTop = 18 * (lines.findIndex((line) => line.includes('def on_report')) - 1);
-                    }"""
-                )
-                made.locator(".ccp-panel .mark.parameter").hover()
-                wait(0.5)
-                made.locator(PANEL).screenshot(path=IMAGES / "panel.png")
+    with (
+        emulated(PATH) as net,
+        running_agent("copa"),
+        start_flows(net, ("ccp.copa",), parallel=12),
+        Client(control_socket(PIN_DIR)) as client,
+    ):
+        client.set({"copa.competitive": False})
+        with client.panel() as panel, shown_panel(panel) as (made, wait):
+            made.get_by_label("quantity").select_option("srtt_us")
+            made.get_by_label("time window").select_option("60")
+            wait(BEFORE_S)
+            made.get_by_label("copa.delta").nth(1).fill("0.08")
+            made.get_by_label("copa.delta").nth(1).press("Enter")
+            wait(AFTER_S)
+            net.change("link>", rate_bytes_per_s=2.5e6)
+            panel.mark("path: 40 to 20 Mbit/s")
+            wait(AFTER_S)
+            made.evaluate(TO_ON_REPORT)
+            made.locator(".ccp-panel .mark.parameter").hover()
+            wait(0.5)
+            made.locator(PANEL).screenshot(path=IMAGES / "panel.png")
+
+
+TO_ON_REPORT: Final = """() => {
+  const area = document.querySelector('.ccp-panel textarea');
+  const lines = area.value.split('\\n');
+  area.scrollTop = 18 * (lines.findIndex((line) => line.includes('def on_report')) - 1);
+}"""
 
 
 @contextmanager
 def shown_panel(panel: Panel) -> Iterator[tuple[Page, Callable[[float], None]]]:
-    """Show a panel on a page of its own, with a notebook's messages: gives the page and a function to wait."""
+    """Show a panel on a page of its own, with a notebook's messages; give the page and a function to wait."""
     to_page: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def send(content: dict[str, Any], buffers: list[bytes] | None = None) -> None:

@@ -96,7 +96,7 @@ class Histories:
         return self._flows
 
     def add(self, rows: Iterable[FlowRow], t_wall_s: float) -> None:
-        """Store the rows of a poll and its time. Flows without a row have closed: they are marked and dropped."""
+        """Store the rows of a poll. Flows without a row have closed: they are marked and dropped."""
         there: dict[int, FlowHistory] = {}
         for row in rows:
             history = self._flows.pop(row.flow_id, None) or FlowHistory(row, self._length)

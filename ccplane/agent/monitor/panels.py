@@ -114,7 +114,9 @@ def _flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
         path: plain
         for name, value in attributes.items()
         for path, plain in (
-            {f"{name}.{field}": one for field, one in value.items()} if isinstance(value, dict) else {name: value}
+            {f"{name}.{field}": one for field, one in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
         ).items()
     }
 

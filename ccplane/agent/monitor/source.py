@@ -14,7 +14,6 @@ from ccplane.agent.flowtable import FlowRow
 from ccplane.agent.runfile import RunInfo
 from ccplane.base.flows import FlowStats
 
-
 SYN_BYTES: Final = 1
 """Sequence numbers of a SYN: they count as acknowledged."""
 

@@ -45,7 +45,7 @@ class Panel:
         self.widget.on_msg(lambda _widget, content, _buffers: self._asked(content))
 
     def mark(self, text: str) -> None:
-        """Mark the present time in the plot, for what the agent does not see, such as a change of the path."""
+        """Mark the present time in the plot, for what the agent cannot know: a change of the path."""
         self._gatherer.mark(text)
 
     def close(self) -> None:

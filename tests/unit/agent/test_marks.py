@@ -35,7 +35,11 @@ from ccplane.agent.marks import mark_of
             {"error": "ZeroDivisionError", "callback": "on_report", "where": "mine.py:7"},
             ("error", "cubic: ZeroDivisionError in on_report, mine.py:7"),
         ),
-        ("flows:fallback", {"flows": 4, "cause": "silent"}, ("error", "4 flows moved to the fallback: silent")),
+        (
+            "flows:fallback",
+            {"flows": 4, "cause": "silent"},
+            ("error", "4 flows moved to the fallback: silent"),
+        ),
     ],
 )
 def test_changes_and_errors_have_a_line_of_text(kind: str, detail: dict[str, Any], mark: object) -> None:
@@ -45,4 +49,6 @@ def test_changes_and_errors_have_a_line_of_text(kind: str, detail: dict[str, Any
 @pytest.mark.parametrize("kind", [*KINDS, "mine:own"])
 def test_no_event_is_too_bare(kind: str) -> None:
     mark = mark_of(kind, "cubic", {})
-    assert (mark is None) == kind.startswith(("flow:created", "flow:closed", "flows:reaped", "telemetry:", "mine:"))
+    assert (mark is None) == kind.startswith(
+        ("flow:created", "flow:closed", "flows:reaped", "telemetry:", "mine:")
+    )

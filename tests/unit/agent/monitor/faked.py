@@ -157,7 +157,13 @@ class FakeSource:
             )
             for row in rows
         }
-        return Look(rows, stats, None if self.failure else AGENT, {"flows_over_limit": 0}, MIDDAY_S + 0.5 * (self.looks - 20))
+        return Look(
+            rows,
+            stats,
+            None if self.failure else AGENT,
+            {"flows_over_limit": 0},
+            MIDDAY_S + 0.5 * (self.looks - 20),
+        )
 
     def inside(self, flow_id: int) -> Inside:
         if self.failure is not None:

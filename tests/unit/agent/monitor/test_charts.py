@@ -20,7 +20,7 @@ def test_axis_is_empty_without_samples_and_has_few_labels_where_there_is_little_
 
 
 def test_pause_does_not_hide_that_time_passed() -> None:
-    line = time_axis([n for n in range(20)] + [100 + n for n in range(60)], 80)
+    line = time_axis(list(range(20)) + [100 + n for n in range(60)], 80)
     assert line.split() == ["-140", "s", "-40", "s", "-20", "s", "now"]
     assert line.index("-140 s") + len("-140 s") == 80 - 60
 

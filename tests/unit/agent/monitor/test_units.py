@@ -16,7 +16,14 @@ def test_numbers_come_in_the_units_of_the_headings() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (0.012345, "0.0123"), (9.999, "10.0"), (999.6, "1,000"), (28_345, "28,300"), (-1.234, "-1.23")],
+    [
+        (0, "0"),
+        (0.012345, "0.0123"),
+        (9.999, "10.0"),
+        (999.6, "1,000"),
+        (28_345, "28,300"),
+        (-1.234, "-1.23"),
+    ],
 )
 def test_numbers_have_three_digits(value: float, text: str) -> None:
     assert units.number(value) == text
