@@ -157,7 +157,7 @@ def shown_panel(panel: Panel) -> Iterator[tuple[Page, Callable[[float], None]]]:
         made.set_content("<body style='margin:10px;background:#fff'><div id='place'></div></body>")
         made.add_style_tag(content=front.style())
         script = front.script().replace("export default {", "window.panel = {")
-        made.add_script_tag(content=script + RECEIVE, type="module")
+        made.add_script_tag(content=script + RECEIVE)
 
         def wait(seconds: float) -> None:
             end_s = time.monotonic() + seconds

@@ -130,7 +130,7 @@ def test_bands_are_the_extremes_quartiles_and_median_of_the_flows_shown(opened: 
     script = front.script().replace(
         "export default", "Object.assign(window, { Bands, Store }); const panel ="
     )
-    blank.add_script_tag(content=script, type="module")
+    blank.add_script_tag(content=script)
     found = blank.evaluate("""() => {
       const store = new Store();
       store.quantities = [{ scale: 0.5 }];
