@@ -15,7 +15,12 @@ from tests.notebooks.browser import PANEL, Server, open_and_run, page, why_not, 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+LONG_MS = 60_000  # a busy machine
+
+pytestmark = [
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+    pytest.mark.timeout(600),
+]
 
 CELLS = (
     """from experiments.scenario import Dumbbell, FlowSpec, Scenario
@@ -60,7 +65,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Pat
         with page() as made:
             made.on("pageerror", lambda error: complaints.append(str(error)))
             open_and_run(made, server, "panel.ipynb")
-            made.set_default_timeout(20_000)
+            made.set_default_timeout(LONG_MS)
             yield made, directory / "facts.json"
     finally:
         server.close()
@@ -126,7 +131,9 @@ def test_many_flows_are_bands(opened: tuple[Page, Path]) -> None:
 
 
 def test_bands_are_the_extremes_quartiles_and_median_of_the_flows_shown(opened: tuple[Page, Path]) -> None:
-    blank = opened[0].context.new_page()
+    browser = opened[0].context.browser
+    assert browser is not None
+    blank = browser.new_page()
     script = front.script().replace(
         "export default", "Object.assign(window, { Bands, Store }); const panel ="
     )
@@ -194,6 +201,7 @@ def test_a_slider_sets_a_parameter_and_an_error_is_shown_in_place(opened: tuple[
     assert not mark.locator("span").is_visible()
     mark.hover()
     assert f"cubic.beta = {low}" in mark.locator("span").inner_text()
+    shown.mouse.move(0, 0)
     shown.get_by_role("button", name="resume", exact=True).click()
     shown.get_by_label("cubic.beta").nth(1).fill("7")
     shown.get_by_label("cubic.beta").nth(1).press("Enter")

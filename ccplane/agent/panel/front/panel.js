@@ -60,8 +60,9 @@ function render({ model, el: place }) {
       el(
         "div",
         { className: "main" },
-        el("div", { className: "bar tools" }, quantity, span, pause, live, el("span", { className: "space" }), hovered, peak, legend),
+        el("div", { className: "bar tools" }, quantity, span, pause, live, el("span", { className: "space" }), legend),
         canvas,
+        el("div", { className: "under" }, hovered, peak),
         table.root,
       ),
       el("aside", {}, controls.root, happened.root),
