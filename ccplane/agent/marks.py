@@ -72,7 +72,6 @@ _MARKS: Final[Mapping[str, tuple[Kind, Callable[[str, Detail], str]]]] = {
     "canary:started": ("version", lambda algorithm, _: f"{algorithm}: trial of a new version began"),
     "canary:widened": ("version", lambda algorithm, _: f"{algorithm}: all flows have the new version"),
     "canary:taken_back": ("version", lambda algorithm, _: f"{algorithm}: all flows have the old version"),
-    "path:changed": ("path", lambda _, detail: str(detail.get("change", ""))),
     "algorithm:refused": ("error", _refused),
     "flow:failed": ("error", _failed),
     "flows:fallback": (

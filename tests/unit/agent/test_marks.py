@@ -24,7 +24,6 @@ from ccplane.agent.marks import mark_of
         ),
         ("algorithm:switched", {"flows": 2, "before": None}, ("version", "2 flows switched to cubic")),
         ("program:replaced", {"program": "slow"}, ("version", "cubic: fold program slow replaced")),
-        ("path:changed", {"change": "20 Mbit/s"}, ("path", "20 Mbit/s")),
         (
             "algorithm:refused",
             {"error": {"message": "syntax\nerror"}},

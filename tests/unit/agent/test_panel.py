@@ -207,3 +207,27 @@ def test_a_slider_that_moves_has_one_mark_with_its_last_value() -> None:
         (11.2, "cubic.c = 1"),
         (20.0, "cubic.beta = 0.9"),
     ]
+
+
+class WithoutFlows(WithoutAgent):
+    """A client of an agent without flows, which cannot give its state."""
+
+    def ask(self, *_: object) -> list[object]:  # type: ignore[override]
+        return []
+
+    def ready(self) -> list[object]:
+        return []
+
+    def status(self) -> None:
+        raise LoadError("control.no_agent", "no agent is running")
+
+
+def test_a_user_can_mark_what_the_agent_cannot_know() -> None:
+    sent: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    panel_feed = Feed(lambda content, _: sent.put(content))
+    gatherer = Gatherer(WithoutFlows(), panel_feed, None, None)  # type: ignore[arg-type]
+    gatherer.mark("half the rate")
+    while (message := sent.get(timeout=30))["kind"] != "marks":
+        pass
+    gatherer.close()
+    assert [(one["kind"], one["text"]) for one in message["marks"]] == [("path", "half the rate")]
