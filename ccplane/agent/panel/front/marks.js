@@ -31,7 +31,7 @@ class Marks {
       this.hover(null);
       this.layer.replaceChildren(
         ...there.map(({ kind, text, t }) =>
-          el("i", { className: `mark ${kind}`, ariaLabel: text, role: "img" }, el("span", {}, el("b", { textContent: clock(t) }), ` ${text}`)),
+          el("i", { className: `mark ${kind}` }, el("span", {}, el("b", { textContent: clock(t) }), ` ${text}`)),
         ),
       );
     }
