@@ -59,10 +59,6 @@ setup: ## install all that development and experiments need: packages (no servic
 setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` also needs: Chromium, ffmpeg, dash.js, video segments
 	@scripts/setup-video.sh
 
-.PHONY: setup-browser
-setup-browser: .venv/.setup ## install what the browser test of the notebook panel also needs: Chromium, JupyterLab, Playwright
-	@scripts/setup-browser.sh
-
 SETUP_SCRIPTS := $(addprefix scripts/,setup.sh system.sh setup-linux.sh setup-macos.sh packages.sh kernel-part.sh build.sh install-extras.sh)
 
 .venv/.setup: pyproject.toml $(SETUP_SCRIPTS)

@@ -98,6 +98,17 @@ install_development_packages() {
 		say "some tests and experiments will not work; missing: ${missing[*]} ($(why_not_installed))"
 	fi
 }
+install_browser() { # Ubuntu has no such package, only a snap
+	! has chromium || return 0
+	if can_install; then
+		apt_update
+		if [ -n "$(candidate chromium)" ]; then
+			apt_install chromium
+			return
+		fi
+	fi
+	say "tests in a browser will be skipped; missing: chromium"
+}
 
 # --- Python and Rust ---------------------------------------------------------------------------------------------
 

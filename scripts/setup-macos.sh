@@ -26,6 +26,7 @@ install_rust() {
 }
 
 install_development_packages() { :; }
+install_browser() { :; }
 install_rust_tools() { # Homebrew's Rust has them
 	! has rustup || rustup component add clippy rustfmt >/dev/null 2>&1
 }

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any, Final, assert_never
 
 import msgspec
@@ -364,7 +364,7 @@ def _state_of(live: Live) -> Mapping[str, Any]:
         return {}
     parameters = params_of(type(live.instance))
     return {
-        name: _short(value)
+        name: _record(value)
         for name, value in vars(live.instance).items()
         if not name.startswith("_") and name not in parameters and name not in NOT_CARRIED
     }
@@ -378,6 +378,14 @@ def _last_report(live: Live, now_us: int) -> Row | None:
 
 _REPR: Final = reprlib.Repr()
 _REPR.maxother = _REPR.maxstring = STATE_LENGTH
+
+
+def _record(value: Any) -> Any:
+    """Return the public fields of a dataclass as a dict, any other value as `_short` does."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return _short(value)
+    names = (one.name for one in fields(value) if not one.name.startswith("_"))
+    return {name: _short(getattr(value, name, None)) for name in names}
 
 
 def _short(value: Any) -> Any:

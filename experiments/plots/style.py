@@ -6,6 +6,7 @@ Figures are plain matplotlib objects that never touch pyplot's global state; not
 from __future__ import annotations
 
 import io
+import textwrap
 import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -60,6 +61,10 @@ STYLE: Final[Any] = {
     "svg.hashsalt": "ccplane",  # equal figures give equal files
 }
 """Matplotlib's rcParams that differ from the defaults."""
+
+_NOTE_PT: Final = 7.5
+_CHARACTER_EM: Final = 0.56  # mean width of a character of DejaVu Sans
+_MARGIN_IN: Final = 0.6  # left of axes, with their labels
 
 Dashes = Literal["-"] | tuple[float, tuple[float, ...]]
 
@@ -204,7 +209,7 @@ def finish(plot: Plot, top: Axes, title: str, subtitle: str, note: str, legend: 
         top.legend(
             handles=legend, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=columns, columnspacing=1.5
         )
-    top.set_title(subtitle, pad=6 + 14 * rows)
+    top.set_title(_wrapped(plot, subtitle, STYLE["axes.titlesize"]), pad=6 + 14 * rows)
 
 
 def head(plot: Plot, title: str, note: str) -> None:
@@ -212,7 +217,14 @@ def head(plot: Plot, title: str, note: str) -> None:
     if title:
         plot.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
     if note:
-        plot.supxlabel(note, x=0.008, ha="left", fontsize=7.5, color=FAINT)
+        wrapped = _wrapped(plot, note, _NOTE_PT)
+        plot.supxlabel(wrapped, x=0.008, ha="left", fontsize=_NOTE_PT, color=FAINT)
+
+
+def _wrapped(plot: Plot, text: str, size_pt: float) -> str:
+    """Break a text into lines that fit into a figure."""
+    characters = (plot.get_figwidth() - _MARGIN_IN) * 72 / (size_pt * _CHARACTER_EM)
+    return "\n".join(textwrap.fill(line, int(characters)) for line in text.splitlines())
 
 
 def _columns(labels: Sequence[str]) -> int:

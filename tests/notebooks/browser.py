@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import nbformat
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 BROWSER: Final = "chromium"
 START_S: Final = 60.0
@@ -32,7 +32,7 @@ def why_not() -> str | None:
     missing = [name for name in ("jupyterlab", "playwright", "anywidget") if find_spec(name) is None]
     if shutil.which(BROWSER) is None:
         missing.append(BROWSER)
-    return f"missing: {', '.join(missing)}; run `make setup-browser`" if missing else None
+    return f"missing: {', '.join(missing)}; run `make setup`" if missing else None
 
 
 class Server:
@@ -104,8 +104,8 @@ def write_notebook(file: Path, cells: Sequence[str]) -> None:
 
 
 @contextmanager
-def page(width: int = 1440, height: int = 1000, **options: Any) -> Iterator[Page]:
-    """Give a page of a browser that was started for it; what its console complains of is an error."""
+def chromium() -> Iterator[Browser]:
+    """Start a browser."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -113,9 +113,16 @@ def page(width: int = 1440, height: int = 1000, **options: Any) -> Iterator[Page
             executable_path=shutil.which(BROWSER), args=["--no-sandbox", "--disable-gpu"]
         )
         try:
-            yield browser.new_page(viewport={"width": width, "height": height}, **options)
+            yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def page(width: int = 1440, height: int = 1000, **options: Any) -> Iterator[Page]:
+    """Give a page of a browser that was started for it."""
+    with chromium() as browser:
+        yield browser.new_page(viewport={"width": width, "height": height}, **options)
 
 
 def open_and_run(page: Page, server: Server, notebook: str) -> None:

@@ -9,21 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ccplane.agent.panel import front
 from tests.notebooks.browser import PANEL, Server, open_and_run, page, why_not, write_notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+LONG_MS = 60_000  # a busy machine
+
+pytestmark = [
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+    pytest.mark.timeout(600),
+]
 
 CELLS = (
-    """from experiments.scenario import Dumbbell, Flow, Scenario
+    """from experiments.scenario import Dumbbell, FlowSpec, Scenario
 from experiments.netlab.spec import Buffer, Direction
 from experiments.watched import Watched
 
 path = Direction(rate_bytes_per_s=2.5e6, delay_us=10_000, buffer=Buffer(bdp=1))
 flows = tuple(
-    Flow(name=f"f{i}", sender=f"s{i}", receiver=f"r{i}", algorithm=("cubic", "reno")[i % 2])
+    FlowSpec(name=f"f{i}", sender=f"s{i}", receiver=f"r{i}", algorithm=("cubic", "reno")[i % 2])
     for i in range(1, 11)
 )
 scenario = Scenario(name="ten", topology=Dumbbell(pairs=10, bottleneck=path), flows=flows, duration_s=300)
@@ -59,7 +65,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Pat
         with page() as made:
             made.on("pageerror", lambda error: complaints.append(str(error)))
             open_and_run(made, server, "panel.ipynb")
-            made.set_default_timeout(20_000)
+            made.set_default_timeout(LONG_MS)
             yield made, directory / "facts.json"
     finally:
         server.close()
@@ -108,6 +114,51 @@ def test_it_draws_as_reports_come(opened: tuple[Page, Path]) -> None:
     )
 
 
+def test_many_flows_are_bands(opened: tuple[Page, Path]) -> None:
+    shown, _ = opened
+    shown.locator(f"{PANEL} .legend", has_text="median").wait_for()
+    tinted = """() => {
+      const canvas = document.querySelector('.ccp-panel canvas');
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      let found = 0;
+      for (let i = 0; i < data.length; i += 4) {
+        const colour = data.slice(i, i + 3);
+        if (data[i + 3] > 0 && Math.max(...colour) - Math.min(...colour) > 15) found++;
+      }
+      return found / (canvas.width * canvas.height);
+    }"""
+    assert shown.evaluate(tinted) > 0.02, "lines alone are below one per cent"
+
+
+def test_bands_are_the_extremes_quartiles_and_median_of_the_flows_shown(opened: tuple[Page, Path]) -> None:
+    browser = opened[0].context.browser
+    assert browser is not None
+    blank = browser.new_page()
+    script = front.script().replace(
+        "export default", "Object.assign(window, { Bands, Store }); const panel ="
+    )
+    blank.add_script_tag(content=script)
+    found = blank.evaluate("""() => {
+      const store = new Store();
+      store.quantities = [{ scale: 0.5 }];
+      const values = Float32Array.of(10, 20, 30, 40, 50);
+      for (let i = 0; i < 200; i++) store.rows.push({ t: 0.05 + i / 10, width: 5, values });
+      const columns = [0, 1, 2, 3, 4];
+      const bands = new Bands(store);
+      const between = () => bands.between(0, 20, 0, columns, [{ members: columns }]);
+      const all = between();
+      store.hidden.add(4);
+      bands.clear();
+      const some = between()[3].groups[0];
+      return { n: all.length, t: all[0].t, flows: all[3].flows, all: all[3].groups[0], some };
+    }""")
+    blank.close()
+    assert (found["n"], found["t"]) == (100, 0.1)
+    assert found["flows"] == [5, 10, 15, 20, 25]
+    assert found["all"] == [5, 10, 15, 20, 25]
+    assert found["some"] == [5, 10, 15, 15, 20]
+
+
 def test_wheel_zooms_and_double_click_follows_again(opened: tuple[Page, Path]) -> None:
     shown, _ = opened
     over = shown.locator(f"{PANEL} .u-over")
@@ -144,6 +195,14 @@ def test_a_slider_sets_a_parameter_and_an_error_is_shown_in_place(opened: tuple[
     shown.get_by_label("cubic.beta").first.fill("0")
     low = float(shown.get_by_label("cubic.beta").nth(1).input_value())
     wait_for_fact(shown, facts, lambda now: now["beta"] == low)
+    mark = shown.locator(f"{PANEL} .mark.parameter").last
+    mark.wait_for()
+    shown.get_by_role("button", name="pause", exact=True).click()  # it moves with the plot
+    assert not mark.locator("span").is_visible()
+    mark.hover()
+    assert f"cubic.beta = {low}" in mark.locator("span").inner_text()
+    shown.mouse.move(0, 0)
+    shown.get_by_role("button", name="resume", exact=True).click()
     shown.get_by_label("cubic.beta").nth(1).fill("7")
     shown.get_by_label("cubic.beta").nth(1).press("Enter")
     shown.locator(f"{PANEL} .param .error").wait_for()

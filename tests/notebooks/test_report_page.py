@@ -26,14 +26,14 @@ from experiments.report import (
     write,
 )
 from experiments.statistics import Estimate
-from tests.notebooks.browser import BROWSER, page
+from tests.notebooks.browser import BROWSER, chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.skipif(
     shutil.which(BROWSER) is None or find_spec("playwright") is None,
-    reason="no Chromium or no Playwright; run `make setup-browser`",
+    reason="no Chromium or no Playwright; run `make setup`",
 )
 
 HOSTILE = '</pre><script>document.title = "owned"</script>"\n,'
@@ -75,17 +75,24 @@ def report() -> Report:
     return Report(HOSTILE, [Section("Claims", rows, ("real sockets", "simulation"))])
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Page]:
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Page]:
     """Give the page of the report; whatever its console complains of, or it loads, fails the test."""
     file = write(report(), tmp_path / "report.html")
     complaints: list[str] = []
-    with page(1280, 900, color_scheme="light") as found:
-        found.on("console", lambda message: complaints.append(message.text))
-        found.on("pageerror", lambda error: complaints.append(str(error)))
-        found.on("request", lambda request: complaints.append(request.url))
-        found.goto(file.as_uri())
-        yield found
+    found = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    found.on("console", lambda message: complaints.append(message.text))
+    found.on("pageerror", lambda error: complaints.append(str(error)))
+    found.on("request", lambda request: complaints.append(request.url))
+    found.goto(file.as_uri())
+    yield found
+    found.close()
     assert complaints == [file.as_uri()]
 
 
@@ -169,12 +176,12 @@ def test_an_address_opens_its_row(opened: Page) -> None:
     assert opened.locator("#second-more").is_visible()
 
 
-@pytest.mark.parametrize("width", [360, 768, 1600])
-def test_nothing_is_wider_than_the_screen(opened: Page, width: int) -> None:
-    opened.set_viewport_size({"width": width, "height": 800})
+def test_nothing_is_wider_than_the_screen(opened: Page) -> None:
     opened.click("#open-all")
     opened.locator("#first-more canvas").first.wait_for()
-    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    for width in (360, 768, 1600):
+        opened.set_viewport_size({"width": width, "height": 800})
+        opened.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_themes_change_and_paper_is_white(opened: Page) -> None:

@@ -106,7 +106,7 @@ class Monitor(App[None]):
                 self._lost = False
                 self.say("")
             self._last = look
-            self.histories.add(look.rows)
+            self.histories.add(look.rows, look.t_wall_s)
             self._overview.show(look)
             await self._show_detail()
         finally:

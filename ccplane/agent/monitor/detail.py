@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from ccplane.agent.monitor import panels, units
-from ccplane.agent.monitor.charts import Chart
+from ccplane.agent.monitor.charts import Chart, TimeAxis
 from ccplane.agent.monitor.history import LENGTH, FlowHistory, Metric
 from ccplane.agent.monitor.source import Happened, Inside
 from ccplane.agent.monitor.table import COLOURS, WARNING
@@ -22,10 +22,10 @@ from ccplane.base.flows import FlowStats
 EVENTS_SHOWN: Final = 50
 
 _CHARTS: Final = (
-    (Metric.CWND, "cwnd kB", units.kilobytes),
-    (Metric.THROUGHPUT, "throughput Mbit/s", units.mbits),
-    (Metric.RATE, "pacing rate Mbit/s", units.mbits),
-    (Metric.SRTT, "srtt ms", units.milliseconds),
+    (Metric.CWND, "congestion window", units.size),
+    (Metric.THROUGHPUT, "throughput", units.rate),
+    (Metric.RATE, "pacing rate", units.rate),
+    (Metric.SRTT, "smoothed RTT", units.duration),
 )
 
 
@@ -47,6 +47,7 @@ class DetailScreen(Screen[None]):
         self.reported = False
         self._charts = {metric: Chart(title, text, COLOURS[metric]) for metric, title, text in _CHARTS}
         self._stats: FlowStats | None = None
+        self._happened: Sequence[Happened] = ()
 
     @property
     def flow_id(self) -> int:
@@ -59,6 +60,7 @@ class DetailScreen(Screen[None]):
         with Horizontal(id="body"):
             with Vertical(id="charts"):
                 yield from self._charts.values()
+                yield TimeAxis()
             with VerticalScroll(id="words"):
                 for name in ("parameters", "state", "telemetry", "totals"):
                     panel = Static(id=name, classes="panel")
@@ -79,16 +81,24 @@ class DetailScreen(Screen[None]):
         if self.history.closed:
             head.append("   closed", style=WARNING)
         self.query_one("#head", Static).update(head)
+        self._show_charts()
+        self.query_one("#totals", Static).update(panels.totals(row, self._stats))
+
+    def _show_charts(self) -> None:
+        times_s = self.history.times_s(LENGTH).tolist()
+        changes = panels.changes(self._happened)
         for metric, chart in self._charts.items():
             values = self.history.series(metric, LENGTH).tolist()
             # Most algorithms do not pace; omit their empty chart.
             chart.display = metric is not Metric.RATE or any(value == value for value in values)
-            chart.show(values)
-        self.query_one("#totals", Static).update(panels.totals(row, self._stats))
+            chart.show(values, times_s, changes)
+        self.query_one(TimeAxis).show(times_s)
 
     def show_inside(self, inside: Inside, events: Sequence[Happened]) -> None:
         """Show the agent's data."""
         self.reported = True
+        self._happened = events
+        self._show_charts()
         self.query_one("#happened", Static).update(panels.events(events, EVENTS_SHOWN))
         self.query_one("#parameters", Static).update(panels.parameters(inside.parameters))
         self.query_one("#state", Static).update(

@@ -46,18 +46,21 @@ class FlowHistory:
         closed: Whether the flow was missing in the last poll.
     """
 
-    __slots__ = ("_count", "_ring", "closed", "row")
+    __slots__ = ("_count", "_ring", "_times_s", "closed", "row")
 
     def __init__(self, row: FlowRow, length: int = LENGTH) -> None:
         self.row = row
         self.closed = False
         self._ring = np.full((len(Metric), length), np.nan)
+        self._times_s = np.zeros(length)
         self._count = 0
 
-    def add(self, row: FlowRow) -> None:
-        """Store a sample, replacing the oldest if the ring buffer is full."""
+    def add(self, row: FlowRow, t_wall_s: float) -> None:
+        """Store a sample with its time, replacing the oldest if the ring buffer is full."""
         self.row = row
-        self._ring[:, self._count % self._ring.shape[1]] = sample(row)
+        place = self._count % self._ring.shape[1]
+        self._ring[:, place] = sample(row)
+        self._times_s[place] = t_wall_s
         self._count += 1
 
     def series(self, metric: Metric, n: int) -> NDArray[np.float64]:
@@ -66,10 +69,18 @@ class FlowHistory:
         Returns:
             Array of shape (<= n,), NaN for unknown values.
         """
+        values: NDArray[np.float64] = self._ring[metric, self._places(n)]
+        return values
+
+    def times_s(self, n: int) -> NDArray[np.float64]:
+        """Return the times of the last samples, seconds since 1970, oldest first."""
+        times: NDArray[np.float64] = self._times_s[self._places(n)]
+        return times
+
+    def _places(self, n: int) -> NDArray[np.int64]:
         length = self._ring.shape[1]
         n = max(0, min(n, self._count, length))
-        values: NDArray[np.float64] = self._ring[metric, np.arange(self._count - n, self._count) % length]
-        return values
+        return np.arange(self._count - n, self._count) % length
 
 
 class Histories:
@@ -84,12 +95,12 @@ class Histories:
         """The histories by flow id."""
         return self._flows
 
-    def add(self, rows: Iterable[FlowRow]) -> None:
+    def add(self, rows: Iterable[FlowRow], t_wall_s: float) -> None:
         """Store the rows of a poll. Flows without a row have closed: they are marked and dropped."""
         there: dict[int, FlowHistory] = {}
         for row in rows:
             history = self._flows.pop(row.flow_id, None) or FlowHistory(row, self._length)
-            history.add(row)
+            history.add(row, t_wall_s)
             there[row.flow_id] = history
         for history in self._flows.values():
             history.closed = True

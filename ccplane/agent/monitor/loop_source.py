@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
@@ -76,7 +77,7 @@ class LoopSource:
         rows = flowtable.rows(self._before, now, running)
         self._before = now
         stats = {flow_id: totals for flow_id, (_, totals) in now.items()}
-        return Look(rows, stats, running, self._view.counters())
+        return Look(rows, stats, running, self._view.counters(), time.time())
 
     def inside(self, flow_id: int) -> Inside:
         """Return the agent's data of a flow, see `Source.inside`."""

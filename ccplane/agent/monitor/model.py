@@ -27,10 +27,10 @@ class Column:
 
     Attributes:
         name: Its name, for sorting.
-        title: Its heading, with unit.
-        short: Heading of a narrow column; empty for the same.
+        title: Its heading.
         text: Text of a cell.
         key: Sort key; None sorts last.
+        unit: Unit of its numbers, below the heading.
         metric: Metric of the sparkline next to the number.
         width: Minimum width of the text [characters].
         ascending: Whether the default order is ascending.
@@ -41,11 +41,11 @@ class Column:
     title: str
     text: Callable[[FlowRow], str]
     key: Callable[[FlowRow], float | str | None]
+    unit: str = ""
     metric: Metric | None = None
     width: int = 0
     ascending: bool = False
     keep: int = 9
-    short: str = ""
 
     @property
     def right(self) -> bool:
@@ -53,57 +53,64 @@ class Column:
         return not self.ascending
 
 
+_WIDTH: Final = 5  # of a number: three digits, and a point or a comma
+
 COLUMNS: Final = (
     Column("local", "local", lambda row: row.src, lambda row: row.src, ascending=True, keep=2),
     Column("peer", "peer", lambda row: row.dst, lambda row: row.dst, ascending=True),
     Column("algorithm", "steered by", lambda row: row.steered_by, lambda row: row.steered_by, ascending=True),
     Column(
         "cwnd",
-        "cwnd kB",
+        "window",
         lambda row: units.kilobytes(row.cwnd_bytes),
         lambda row: row.cwnd_bytes,
+        "kB",
         Metric.CWND,
-        7,
+        _WIDTH,
     ),
     Column(
         "throughput",
-        "throughput Mbit/s",
+        "throughput",
         lambda row: units.mbits(row.throughput_bytes_per_s),
         lambda row: row.throughput_bytes_per_s,
+        "Mbit/s",
         Metric.THROUGHPUT,
-        7,
-        short="Mbit/s",
+        _WIDTH,
     ),
     Column(
         "srtt",
-        "srtt ms",
+        "smoothed RTT",
         lambda row: units.milliseconds(row.srtt_us or None),
         lambda row: row.srtt_us or None,
+        "ms",
         Metric.SRTT,
-        6,
+        _WIDTH,
     ),
     Column(
         "rate",
-        "rate Mbit/s",
+        "pacing rate",
         lambda row: units.mbits(row.rate_bytes_per_s or None),
         lambda row: row.rate_bytes_per_s or None,
-        width=7,
+        "Mbit/s",
+        width=_WIDTH,
         keep=3,
     ),
     Column(
         "loss",
-        "loss %",
+        "lost",
         lambda row: units.percent(row.loss_ratio),
         lambda row: row.loss_ratio,
-        width=6,
+        "%",
+        width=_WIDTH,
         keep=4,
     ),
     Column(
         "retrans",
-        "retrans",
-        lambda row: str(row.retrans_pkts),
+        "retransmitted",
+        lambda row: f"{row.retrans_pkts:,}",
         lambda row: row.retrans_pkts,
-        width=7,
+        "packets",
+        width=_WIDTH,
         keep=1,
     ),
 )
@@ -181,13 +188,12 @@ class Placed:
         return self.text_width + (1 + self.spark_width if self.spark_width else 0)
 
     def heading(self, chosen: Chosen) -> str:
-        """Return the heading, with an arrow if flows are sorted by it."""
+        """Return the heading and the unit below it; an arrow if flows are sorted by the column."""
         arrow = "" if self.column.name != chosen.sort else " ▼" if chosen.descending else " ▲"
-        title = self.column.title
-        if len(title) + _ARROW > self.width and self.column.short:
-            title = self.column.short
-        heading = title + arrow
-        return heading.rjust(self.text_width) if self.column.right else heading
+        title, unit = self.column.title + arrow, self.column.unit
+        if self.column.right and not self.spark_width:
+            title = title.rjust(self.text_width)
+        return f"{title}\n{unit.rjust(self.text_width) if self.column.right else unit}"
 
     def text(self, row: FlowRow) -> str:
         """Return the text of a cell, shortened if necessary; addresses keep their end."""
@@ -229,5 +235,7 @@ def _room(width: int, widths: Mapping[Column, int]) -> int:
 
 def _text_width(column: Column, rows: Sequence[FlowRow]) -> int:
     longest = max((len(column.text(row)) for row in rows), default=0)
-    heading = 0 if column.metric is not None else len(column.title) + _ARROW
+    heading = len(column.title) + _ARROW
+    if column.metric is not None:  # the heading is also above the sparkline
+        heading -= 1 + SPARK_WIDTH[0]
     return max(column.width, longest, heading)

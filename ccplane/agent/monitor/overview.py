@@ -24,6 +24,7 @@ class Overview(Screen[None]):
 
     Attributes:
         chosen: Order and filter.
+        folded: Whether receive-only flows are only counted.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -31,12 +32,14 @@ class Overview(Screen[None]):
         Binding("less_than_sign", "sort(-1)", "Sort", key_display="< >"),
         Binding("greater_than_sign", "sort(1)", "Sort right", show=False),
         Binding("r", "turn", "Reverse"),
+        Binding("a", "fold", "Receive-only flows", show=False),
         Binding("escape", "unfilter", "All flows", show=False),
     ]
 
     def __init__(self, histories: Histories) -> None:
         super().__init__()
         self.chosen = Chosen()
+        self.folded = True
         self._histories = histories
         self._look: Look | None = None
 
@@ -44,6 +47,7 @@ class Overview(Screen[None]):
         """Return the parts of the screen."""
         yield Static("loading flows", id="head")
         yield FlowTable()
+        yield Static(id="folded")
         yield Input(placeholder="words to search for; !word excludes flows", id="filter")
         yield Static(id="status")
         yield Footer()
@@ -68,14 +72,24 @@ class Overview(Screen[None]):
         # At exit, the widgets of a screen are removed before the screen.
         if self._look is None or not self.query(FlowTable):
             return
-        flows = self.chosen.apply(self._histories.flows.values())
+        there = list(self._histories.flows.values())
+        sending = [flow for flow in there if self._look.sends(flow.row.flow_id)]
+        self._show_folded(len(there) - len(sending))
+        if self.folded:
+            there = sending
+        flows = self.chosen.apply(there)
         self.query_one(FlowTable).show(flows, self.chosen)
-        self.query_one("#head", Static).update(self._head(self._look, len(flows)))
+        self.query_one("#head", Static).update(self._head(self._look, len(there), len(flows)))
 
-    def _head(self, look: Look, found: int) -> Text:
-        there = len(look.rows)
+    def _show_folded(self, receive_only: int) -> None:
+        line = self.query_one("#folded", Static)
+        line.display = receive_only > 0
+        what = f"{_counted(receive_only, 'receive-only flow')} {'not shown' if self.folded else 'included'}"
+        line.update(Text.assemble(f"{what}: ", ("a", "bold"), f" {'shows' if self.folded else 'hides'} them"))
+
+    def _head(self, look: Look, there: int, found: int) -> Text:
         total = sum(row.throughput_bytes_per_s or 0.0 for row in look.rows)
-        head = Text.assemble((_counted(there), "bold"), f", {units.mbits(total)} Mbit/s   ")
+        head = Text.assemble((_counted(there, "flow"), "bold"), f", {units.rate(total)}   ")
         if look.agent is None:
             head.append("no agent: flows run the fallback", style=WARNING)
         else:
@@ -97,6 +111,11 @@ class Overview(Screen[None]):
     def action_turn(self) -> None:
         """Reverse the order."""
         self.chosen = self.chosen.by(self.chosen.sort)
+        self.show()
+
+    def action_fold(self) -> None:
+        """Show or hide receive-only flows."""
+        self.folded = not self.folded
         self.show()
 
     @on(DataTable.HeaderSelected)
@@ -136,5 +155,5 @@ class Overview(Screen[None]):
         self.show()
 
 
-def _counted(n: int) -> str:
-    return "1 flow" if n == 1 else f"{n:,} flows"
+def _counted(n: int, what: str) -> str:
+    return f"1 {what}" if n == 1 else f"{n:,} {what}s"

@@ -162,6 +162,7 @@ class Help(ModalScreen[None]):
         ("/", "filter: words that address, name or id must contain; !word excludes flows"),
         ("< >", "sort by the column to the left or to the right; or click a heading"),
         ("r", "reverse the order"),
+        ("a", "show or hide receive-only flows: those that have sent no data"),
         ("Space", "pause and resume"),
         ("?", "this help"),
         ("q", "quit"),

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ccplane.agent.flowtable import FlowRow
 from ccplane.agent.runfile import RunInfo
 from ccplane.base.flows import FlowStats
+
+SYN_BYTES: Final = 1
+"""Sequence numbers of a SYN: they count as acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +27,19 @@ class Look:
         stats: Totals by flow id.
         agent: What the agent runs; None if no agent runs.
         counters: The datapath's counters.
+        t_wall_s: Time, seconds since 1970.
     """
 
     rows: Sequence[FlowRow]
     stats: Mapping[int, FlowStats]
     agent: RunInfo | None
     counters: Mapping[str, int]
+    t_wall_s: float
+
+    def sends(self, flow_id: int) -> bool:
+        """Return whether a flow has sent data; the receiving end of a connection sends none."""
+        stats = self.stats.get(flow_id)
+        return stats is None or stats.bytes_acked > SYN_BYTES
 
 
 @dataclass(frozen=True, slots=True)

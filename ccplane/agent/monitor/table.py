@@ -28,7 +28,7 @@ class FlowTable(DataTable[Text]):
     """The flows, one per line; the cursor follows its flow when the order changes."""
 
     def __init__(self) -> None:
-        super().__init__(cursor_type="row", zebra_stripes=True, id="flows")
+        super().__init__(cursor_type="row", zebra_stripes=True, header_height=2, id="flows")
         self._placed: tuple[Placed, ...] = ()
         self._headings: list[str] = []
         self._shown: list[int] = []

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from contextvars import copy_context
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from ccplane.agent import messages as ask
+from ccplane.agent.marks import Mark, mark_of
 from ccplane.agent.panel.feed import Feed
 from ccplane.agent.panel.samples import Columns, Extremes, Rates, rows
 from ccplane.agent.panel.state import fields_of, plain_errors, state_of
@@ -28,6 +31,12 @@ RETRY_S: Final = 1.0
 
 MAX_HAPPENED: Final = 50
 """Maximum events, and maximum telemetry samples, in one message; only the newest are sent."""
+
+MAX_MARKS: Final = 50
+"""Maximum marks kept."""
+
+SAME_S: Final = 1.0
+"""Changes of one thing within this time have one mark, such as the steps of a slider [s]."""
 
 CHANGES: Final = ("algorithm:", "param:", "program:")
 """Prefixes of events that change the state."""
@@ -50,6 +59,8 @@ class Gatherer:
         self._fields: list[str] = []
         self._next_fields_s = 0.0
         self._flows: list[dict[str, Any]] = []
+        self._marks: deque[dict[str, Any]] = deque(maxlen=MAX_MARKS)
+        self._noted: SimpleQueue[str] = SimpleQueue()
         self._stale = True
         self._opened = False
         self._idle = 0
@@ -68,6 +79,10 @@ class Gatherer:
     def refresh(self) -> None:
         """Send everything again, for a new page. Thread-safe."""
         self._opened = True
+
+    def mark(self, text: str) -> None:
+        """Mark the present time as that of a change of the path. Thread-safe."""
+        self._noted.put(text)
 
     def close(self) -> None:
         """Stop the thread."""
@@ -158,6 +173,7 @@ class Gatherer:
         samples = [row for row in came if row["stream"] == "telemetry"]
         if any(str(row["kind"]).startswith(CHANGES) for row in events):
             self._stale = True
+        self._report_marks([mark_of(row["kind"], row["algorithm"], row["detail"]) for row in events])
         if came:
             self._feed.emit(
                 {
@@ -168,8 +184,19 @@ class Gatherer:
                 }
             )
 
+    def _report_marks(self, new: list[Mark | None]) -> None:
+        while not self._noted.empty():
+            new.append(Mark("path", self._noted.get()))
+        there = [mark for mark in new if mark is not None]
+        time_s = time.monotonic() - self._begin_s
+        for mark in there:
+            add_mark(self._marks, mark, time_s)
+        if there:
+            self._feed.emit({"kind": "marks", "marks": list(self._marks)})
+
     def _report_past(self) -> None:
         if self._opened:
+            self._feed.emit({"kind": "marks", "marks": list(self._marks)})
             self._opened = False
             self._stale = True
             events = _plain(self._client.events(MAX_HAPPENED))
@@ -186,6 +213,16 @@ class Gatherer:
             self._feed.emit({**state, "fields": self._fields, "field": self._field})
             self._report_flows()
             self._stale = False
+
+
+def add_mark(marks: deque[dict[str, Any]], mark: Mark, time_s: float) -> None:
+    """Add a mark; a further change of the same thing within `SAME_S` replaces the text of its mark."""
+    what = mark.text.partition(" = ")[0]
+    for one in marks:
+        if one["what"] == what and one["kind"] == mark.kind and time_s - one["last"] < SAME_S:
+            one.update(text=mark.text, last=time_s)
+            return
+    marks.append({"t": time_s, "last": time_s, "kind": mark.kind, "what": what, "text": mark.text})
 
 
 def _plain(happened: list[dict[str, Any]]) -> list[dict[str, Any]]:

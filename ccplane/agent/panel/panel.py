@@ -44,6 +44,10 @@ class Panel:
         self._closed = False
         self.widget.on_msg(lambda _widget, content, _buffers: self._asked(content))
 
+    def mark(self, text: str) -> None:
+        """Mark the present time in the plot, for what the agent cannot know: a change of the path."""
+        self._gatherer.mark(text)
+
     def close(self) -> None:
         """Stop the threads and remove the panel from the page; repeated calls have no effect."""
         if self._closed:

@@ -39,10 +39,10 @@ class Quantity(NamedTuple):
 
 
 QUANTITIES: Final = (
-    Quantity("cwnd_bytes", "cwnd", "kB", 1e-3),
+    Quantity("cwnd_bytes", "congestion window", "kB", 1e-3),
     Quantity("rate_bytes_per_s", "pacing rate", "Mbit/s", 8e-6),
     Quantity("delivery_bytes_per_s", "delivery rate", "Mbit/s", 8e-6),
-    Quantity("srtt_us", "srtt", "ms", 1e-3),
+    Quantity("srtt_us", "smoothed RTT", "ms", 1e-3),
     Quantity("lost_pkts_per_s", "losses", "packets/s", 1.0),
     Quantity("retrans_pkts_per_s", "retransmissions", "packets/s", 1.0),
     Quantity("reported", "report field", "", 1.0),

@@ -32,9 +32,12 @@ SOURCE = text("""
     rounds = Param(3, min=0, max=9)
 
     def on_create(self, info):
+        from dataclasses import make_dataclass
+
         self.n = 0
         self._hidden = 1
         self.table = list(range(1000))
+        self.record = make_dataclass("Record", ["n", "times", "_own"])(7, [1, 2], 8)
 
     def on_report(self, report):
         self.n += 1
@@ -130,6 +133,7 @@ def test_one_flow_shows_parameters_and_state(client: Client) -> None:
     assert flow["state"]["n"] == 0
     assert "_hidden" not in flow["state"]
     assert flow["state"]["table"].endswith("...]")
+    assert flow["state"]["record"] == {"n": 7, "times": "[1, 2]"}
     assert flow["telemetry"] == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextvars import ContextVar
 from queue import SimpleQueue
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ccplane.agent.marks import Mark
 from ccplane.agent.panel import feed, front, samples
 from ccplane.agent.panel.feed import Feed
-from ccplane.agent.panel.gather import Gatherer
+from ccplane.agent.panel.gather import Gatherer, add_mark
 from ccplane.agent.panel.samples import QUANTITIES, Columns, Extremes, History, Rates, rows, thinned
 from ccplane.agent.panel.worker import Worker
 from ccplane.base.errors import LoadError
@@ -192,3 +194,40 @@ def test_threads_send_in_the_context_of_the_cell() -> None:
     assert {sent.get(timeout=30), sent.get(timeout=30)} == {("trouble", "cell 7"), ("answer", "cell 7")}
     gatherer.close()
     worker.close()
+
+
+def test_a_slider_that_moves_has_one_mark_with_its_last_value() -> None:
+    marks: deque[dict[str, Any]] = deque()
+    for step, value in enumerate((0.5, 0.6, 0.7)):
+        add_mark(marks, Mark("parameter", f"cubic.beta = {value}"), 10 + 0.5 * step)
+    add_mark(marks, Mark("parameter", "cubic.c = 1"), 11.2)
+    add_mark(marks, Mark("parameter", "cubic.beta = 0.9"), 20.0)
+    assert [(one["t"], one["text"]) for one in marks] == [
+        (10, "cubic.beta = 0.7"),
+        (11.2, "cubic.c = 1"),
+        (20.0, "cubic.beta = 0.9"),
+    ]
+
+
+class WithoutFlows(WithoutAgent):
+    """A client of an agent without flows, which cannot give its state."""
+
+    def ask(self, *_: object) -> list[object]:  # type: ignore[override]
+        return []
+
+    def ready(self) -> list[object]:
+        return []
+
+    def status(self) -> None:
+        raise LoadError("control.no_agent", "no agent is running")
+
+
+def test_a_user_can_mark_what_the_agent_cannot_know() -> None:
+    sent: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    panel_feed = Feed(lambda content, _: sent.put(content))
+    gatherer = Gatherer(WithoutFlows(), panel_feed, None, None)  # type: ignore[arg-type]
+    gatherer.mark("half the rate")
+    while (message := sent.get(timeout=30))["kind"] != "marks":
+        pass
+    gatherer.close()
+    assert [(one["kind"], one["text"]) for one in message["marks"]] == [("path", "half the rate")]

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
+from matplotlib.text import Text
 
 from experiments import plots
 from experiments.metrics import MetricError
@@ -321,3 +322,19 @@ def test_a_column_that_is_not_there_is_named(draw: object) -> None:
     with pytest.raises(MetricError) as caught:
         draw(repeats())  # type: ignore[operator]
     assert caught.value.slug == "metric.no_column"
+
+
+def test_long_lines_around_a_figure_are_wrapped_and_not_cut_off() -> None:
+    words = (
+        "wire of 10 Mbit/s with room for 50 packets, 5 ms, 2.0% loss; "
+        "by the telemetry that packets carried to the sink"
+    )
+    with style.styled():
+        plot = style.new_plot(3)
+        axes = plot.subplots()
+        style.finish(plot, axes, "A title", words, f"{words}; {words}")
+        plot.draw_without_rendering()
+    there = [text for text in plot.findobj(Text) if "50 packets" in text.get_text()]
+    assert len(there) == 2
+    for text in there:
+        assert text.get_window_extent().x1 <= plot.bbox.x1

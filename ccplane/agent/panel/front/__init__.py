@@ -10,6 +10,8 @@ SCRIPTS: Final = (
     "uplot/uPlot.iife.min.js",
     "store.js",
     "colours.js",
+    "bands.js",
+    "marks.js",
     "plot.js",
     "table.js",
     "controls.js",

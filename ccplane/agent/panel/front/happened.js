@@ -31,7 +31,7 @@ class Happened {
   add({ events, telemetry, past }) {
     if (past) this.events.replaceChildren();
     for (const event of events) {
-      const time = new Date(event.t_wall_us / 1000).toLocaleTimeString();
+      const time = new Date(event.t_wall_us / 1000).toLocaleTimeString([], { hourCycle: "h23" });
       const about = [event.algorithm, event.flow, brief(event.detail)].filter(Boolean).join(" · ");
       this.events.prepend(el("li", { title: JSON.stringify(event.detail) }, el("time", { textContent: time }), el("b", { textContent: event.kind }), about));
     }

@@ -60,8 +60,9 @@ function render({ model, el: place }) {
       el(
         "div",
         { className: "main" },
-        el("div", { className: "bar tools" }, quantity, span, pause, live, el("span", { className: "space" }), hovered, peak, legend),
+        el("div", { className: "bar tools" }, quantity, span, pause, live, el("span", { className: "space" }), legend),
         canvas,
+        el("div", { className: "under" }, hovered, peak),
         table.root,
       ),
       el("aside", {}, controls.root, happened.root),
@@ -148,7 +149,7 @@ function render({ model, el: place }) {
           `${name} ${there.filter((flow) => flow.algorithm === name).length}`,
         ),
       ),
-      ...(names.length ? [el("span", { className: "dim", textContent: "bold: median" })] : []),
+      ...(names.length ? [el("span", { className: "dim", textContent: "line: median; bands: quartiles, extremes", title: "hover over a flow in the table to see its curve" })] : []),
     );
   }
 
@@ -162,6 +163,7 @@ function render({ model, el: place }) {
       draw();
     } else if (message.kind === "flows") setFlows(message);
     else if (message.kind === "state") setState(message);
+    else if (message.kind === "marks") ((store.marks = message.marks), draw());
     else if (message.kind === "happened") happened.add(message);
     else if (message.kind === "trouble") trouble.replaceChildren(errorBox(message.errors));
     else if (message.kind === "answer") {

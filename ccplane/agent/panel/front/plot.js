@@ -1,4 +1,4 @@
-// The curves: one line per flow and, with many flows, the median of each algorithm's flows.
+// The curves: one line per flow or, with many flows, bands for each algorithm.
 
 const HEIGHT = 340;
 const NEAR_PX = 18;
@@ -14,12 +14,14 @@ class Plot {
     this.onHover = onHover;
     this.quantity = 0;
     this.windowS = 30;
-    this.medians = true;
     this.zoom = null; // {x: [from, to], y: [from, to] or null} while the user has zoomed
     this.highlighted = null;
     this.columns = [];
     this.drawn = -1;
     this.plot = null;
+    this.groups = []; // of many flows: {name, members: indices of columns}
+    this.bands = new Bands(store);
+    this.marks = new Marks(store);
   }
 
   highlight(column) {
@@ -47,8 +49,21 @@ class Plot {
     });
   }
 
-  // The visible rows, one list per series; with more rows than pixels, the extremes for each pixel.
   data(min, max, width) {
+    return this.groups.length ? this.bandData(min, max) : this.lineData(min, max, width);
+  }
+
+  // The times, then for each flow its mean (drawn only when highlighted), then the five lines of each group.
+  bandData(min, max) {
+    const { columns, groups } = this;
+    const bins = this.bands.between(min, max, this.quantity, columns, groups);
+    const lines = groups.flatMap((_, at) => [0, 1, 2, 3, 4].map((line) => bins.map((bin) => bin.groups[at][line])));
+    this.measure(groups.map((_, at) => lines[5 * at + 4]));
+    return [bins.map(({ t }) => t), ...columns.map((_, at) => bins.map((bin) => bin.flows[at])), ...lines];
+  }
+
+  // The visible rows, one list per series; with more rows than pixels, the extremes for each pixel.
+  lineData(min, max, width) {
     const { store, quantity, columns } = this;
     const { scale } = store.quantities[quantity];
     const rows = store.rows.filter((row) => row.t >= min - 1 && row.t <= max + 1);
@@ -80,9 +95,8 @@ class Plot {
       }
       return line;
     });
-    this.measure(lines);
-    const medians = this.groups.map((group) => this.median(lines, group, times.length));
-    return [times, ...lines, ...medians, ...medians];
+    this.measure(lines.filter((_, at) => !store.hidden.has(columns[at])));
+    return [times, ...lines];
   }
 
   // Find the range of the axis. Outliers that would compress the curves are clipped; `peak` then shows the maximum.
@@ -90,33 +104,17 @@ class Plot {
     const some = [];
     let high = 0;
     let seen = 0;
-    lines.forEach((line, at) => {
-      if (this.store.hidden.has(this.columns[at])) return;
+    for (const line of lines) {
       for (const value of line) {
         if (value === undefined) continue;
         if (value > high) high = value;
         if (seen++ % EVERY === 0) some.push(value);
       }
-    });
+    }
     const usual = some.sort((a, b) => a - b)[Math.floor(0.995 * some.length)] ?? 0;
     const lonely = usual > 0 && high > LONELY * usual;
     this.top = lonely ? 1.5 * usual : high;
     this.peak = lonely ? high : null;
-  }
-
-  median(lines, { members }, n) {
-    const shown = members.filter((at) => !this.store.hidden.has(this.columns[at]));
-    const found = new Array(n);
-    const values = new Float64Array(shown.length);
-    for (let i = 0; i < n; i++) {
-      let known = 0;
-      for (const at of shown) {
-        const value = lines[at][i];
-        if (value !== undefined) values[known++] = value;
-      }
-      if (known > shown.length / 2) found[i] = values.subarray(0, known).sort()[known >> 1];
-    }
-    return found;
   }
 
   build(width) {
@@ -125,13 +123,14 @@ class Plot {
     this.drawn = store.version;
     this.columns = [...store.flows.keys()];
     const many = this.columns.length > FEW;
-    this.groups = !(many && this.medians)
+    this.bands.clear();
+    this.groups = !many
       ? []
       : store.algorithms().map((name) => ({
           name,
           members: this.columns.flatMap((column, at) => (store.flows.get(column).algorithm === name ? [at] : [])),
         }));
-    const alpha = this.columns.length > 40 ? "33" : many ? "80" : "";
+    const first = 1 + this.columns.length; // series of the first group
     const axis = { stroke: colours.dim, grid: { stroke: colours.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const { label, unit } = store.quantities[this.quantity];
     this.plot = new uPlot(
@@ -156,25 +155,30 @@ class Plot {
         series: [
           {},
           ...this.columns.map((column) => ({
-            stroke: colours.ofFlow(store, column) + alpha,
-            width: many ? 1 : 1.6,
+            stroke: colours.ofFlow(store, column),
+            width: 1.6,
             points: { show: false },
-            show: !store.hidden.has(column),
+            show: !many && !store.hidden.has(column),
           })),
-          ...this.groups.map(() => ({ stroke: colours.back, width: 6, points: { show: false } })),
-          ...this.groups.map(({ name }) => ({
-            stroke: colours.ofAlgorithm(name),
-            width: 3,
-            points: { show: false },
-          })),
+          ...this.groups.flatMap(({ name }) =>
+            ["40", "00", "", "00", "40"].map((alpha) => ({
+              stroke: colours.ofAlgorithm(name) + alpha,
+              width: alpha ? 1 : 2.5,
+              points: { show: false },
+            })),
+          ),
         ],
+        bands: this.groups.flatMap(({ name }, at) => [
+          { series: [first + 5 * at + 4, first + 5 * at], fill: `${colours.ofAlgorithm(name)}1c` },
+          { series: [first + 5 * at + 3, first + 5 * at + 1], fill: `${colours.ofAlgorithm(name)}48` },
+        ]),
         hooks: {
           setCursor: [(plot) => this.hovered(plot)],
           setSelect: [(plot) => this.selected(plot)],
           draw: [(plot) => this.overdraw(plot)],
         },
       },
-      [[], ...this.columns.map(() => []), ...this.groups.map(() => []), ...this.groups.map(() => [])],
+      [[], ...this.columns.map(() => []), ...this.groups.flatMap(() => [[], [], [], [], []])],
       this.place,
     );
     this.plot.over.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
@@ -182,7 +186,8 @@ class Plot {
 
   showColumn(column) {
     const at = this.columns.indexOf(column);
-    if (at >= 0) this.plot?.setSeries(at + 1, { show: !this.store.hidden.has(column) });
+    this.bands.clear();
+    if (at >= 0 && !this.groups.length) this.plot?.setSeries(at + 1, { show: !this.store.hidden.has(column) });
   }
 
   hovered(plot) {
@@ -230,6 +235,7 @@ class Plot {
   }
 
   overdraw(plot) {
+    this.marks.place(plot);
     const at = this.columns.indexOf(this.highlighted);
     if (at < 0 || this.store.hidden.has(this.highlighted)) return;
     const { ctx } = plot;

@@ -10,6 +10,7 @@ class Store {
     this.hidden = new Set();
     this.version = 0; // changes with the set of flows or the colours
     this.turnedAway = 0;
+    this.marks = []; // {t, kind, text}
   }
 
   get now() {

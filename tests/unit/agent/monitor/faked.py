@@ -42,7 +42,7 @@ EVENTS = (
     Happened(MIDDAY_S, "flow:created", "cubic", 1),
     Happened(MIDDAY_S + 3, "param:set", "cubic", None, {"name": "beta", "value": 0.7}),
     Happened(MIDDAY_S + 4, "flow:created", "reno", 2),
-    Happened(MIDDAY_S + 9, "algorithm:reloaded", "cubic", None, {"old_sha256": "1f0c", "new_sha256": "9ae2"}),
+    Happened(MIDDAY_S + 9, "algorithm:reloaded", "cubic", None, {"new_sha256": "9ae2", "flows": 3}),
 )
 
 
@@ -127,6 +127,7 @@ class FakeSource:
         closed: Whether it was closed.
         reported: Events of the next request.
         gone: Flows that the agent does not know.
+        receive_only: Flows that have sent no data.
     """
 
     flows: list[FlowRow] = field(default_factory=list)
@@ -138,6 +139,7 @@ class FakeSource:
     closed: bool = False
     reported: Sequence[Happened] = EVENTS
     gone: Sequence[int] = ()
+    receive_only: Sequence[int] = ()
 
     def look(self) -> Look:
         if self.lost is not None:
@@ -147,7 +149,7 @@ class FakeSource:
         stats = {
             row.flow_id: FakeStats(
                 row.flow_id,
-                bytes_acked=1_000_000 * self.looks,
+                bytes_acked=1 if row.flow_id in self.receive_only else 1_000_000 * self.looks,
                 delivered_pkts=690 * self.looks,
                 retrans_pkts=row.retrans_pkts,
                 lost_pkts=row.retrans_pkts,
@@ -155,7 +157,13 @@ class FakeSource:
             )
             for row in rows
         }
-        return Look(rows, stats, None if self.failure else AGENT, {"flows_over_limit": 0})
+        return Look(
+            rows,
+            stats,
+            None if self.failure else AGENT,
+            {"flows_over_limit": 0},
+            MIDDAY_S + 0.5 * (self.looks - 20),
+        )
 
     def inside(self, flow_id: int) -> Inside:
         if self.failure is not None:

@@ -113,8 +113,15 @@ def test_long_address_loses_its_beginning_and_long_name_its_end() -> None:
 
 def test_heading_shows_the_order_and_its_direction() -> None:
     (placed,) = [one for one in layout(180, [flow_row(1)]) if one.column is BY_NAME["throughput"]]
-    assert placed.heading(Chosen()).strip() == "throughput Mbit/s ▼"
-    assert placed.heading(Chosen(turned=True)).strip() == "throughput Mbit/s ▲"
-    assert placed.heading(Chosen("srtt")).strip() == "throughput Mbit/s"
+    assert placed.heading(Chosen()) == "throughput ▼\nMbit/s"
+    assert placed.heading(Chosen(turned=True)).startswith("throughput ▲")
+    assert placed.heading(Chosen("srtt")).startswith("throughput\n")
     (narrow,) = [one for one in layout(80, [flow_row(1)]) if one.column is BY_NAME["throughput"]]
-    assert narrow.heading(Chosen()).strip() == "Mbit/s ▼"
+    assert narrow.heading(Chosen()) == placed.heading(Chosen()), "names are never shortened"
+    assert narrow.width >= len("throughput ▼")
+
+
+def test_numbers_stand_below_their_heading() -> None:
+    (placed,) = [one for one in layout(180, [flow_row(1)]) if one.column is BY_NAME["retrans"]]
+    assert placed.heading(Chosen("retrans")) == "retransmitted ▼\n        packets"
+    assert placed.text(flow_row(1, retrans_pkts=1_204)) == "1,204".rjust(15)

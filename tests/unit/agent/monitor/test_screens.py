@@ -46,6 +46,7 @@ def line_with(app: Monitor, words: str) -> str:
     [
         ({"table-150": ()}, (150, 32)),
         ({"table-80": ()}, (80, 24)),
+        ({"table-200": ()}, (200, 32)),
         ({"detail-150": ("down", "enter")}, (150, 32)),
         ({"detail-80": ("down", "enter")}, (80, 24)),
         ({"detail-paced": ("down", "down", "enter")}, (150, 32)),
@@ -128,9 +129,9 @@ def test_table_that_was_scrolled_stays_there_when_the_order_changes() -> None:
 def test_keys_and_clicks_sort() -> None:
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
         await press(app, pilot, "greater_than_sign")
-        assert "srtt ms ▼" in text_of(app)
+        assert "smoothed RTT ▼" in text_of(app)
         await press(app, pilot, "less_than_sign", "less_than_sign", "r")
-        assert "cwnd kB ▲" in text_of(app)
+        assert "window ▲" in text_of(app)
         await pilot.click(FlowTable, offset=(5, 0))
         await pilot.pause()
         assert "local ▲" in text_of(app)
@@ -180,11 +181,11 @@ def test_table_shows_the_first_of_very_many_flows_and_says_so() -> None:
 
 def test_columns_follow_the_size_of_the_terminal() -> None:
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
-        assert "loss %" in text_of(app)
+        assert "pacing rate" in text_of(app)
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
-        assert "loss %" not in text_of(app)
-        assert "srtt ms" in text_of(app)
+        assert "pacing rate" not in text_of(app)
+        assert "smoothed RTT" in text_of(app)
 
     on_screen(fake_source(), steps)
 
@@ -244,6 +245,27 @@ def test_looks_are_taken_while_views_open_and_close() -> None:
         assert app.screen.query_one(FlowTable).row_count == 5
 
     on_screen(source, steps, looks=0, interval_s=0.2)
+
+
+def test_receive_only_flows_are_one_line_until_a_key_shows_them() -> None:
+    source = FakeSource(receive_only=[3, 4])
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        table = app.screen.query_one(FlowTable)
+        assert table.row_count == 3
+        assert "3 flows," in text_of(app)
+        assert "2 receive-only flows not shown: a shows them" in text_of(app)
+        await press(app, pilot, "a")
+        assert table.row_count == 5
+        assert "2 receive-only flows included: a hides them" in text_of(app)
+        await press(app, pilot, "a")
+        assert table.row_count == 3
+        source.receive_only = []
+        await app.look()
+        await pilot.pause()
+        assert "receive-only" not in text_of(app)
+
+    on_screen(source, steps)
 
 
 def test_sockets_without_a_slot_are_reported() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccplane.agent.monitor.spark import BLOCKS, scale, spark
+from ccplane.agent.monitor.spark import BLOCKS, axis_top, maximum, spark
 
 NAN = math.nan
 values = st.lists(st.just(NAN) | st.floats(0, 1e15), max_size=40)
@@ -31,14 +31,13 @@ def test_nothing_is_drawn_without_values() -> None:
     assert spark([1, 2], 0) == [""]
 
 
-def test_value_that_stands_still_is_half_a_column() -> None:
-    (line,) = spark([500, 500, 500], 3)
-    assert line == "▄▄▄"
+def test_columns_begin_at_zero_so_small_changes_look_small() -> None:
+    (line,) = spark([1000, 900, 500, 0], 4)
+    assert line == "█▇▄▁"
 
 
-def test_small_changes_look_small() -> None:
-    (line,) = spark([1000, 1001, 1000], 3)  # 0.1 %
-    assert len(set(line)) == 1
+def test_top_can_be_given() -> None:
+    assert spark([50, 100, 300], 3, top=100) == ["▄██"]
 
 
 def test_all_zeros_are_the_lowest_block() -> None:
@@ -49,14 +48,18 @@ def test_higher_charts_are_drawn_from_above() -> None:
     assert spark([0, 100, 50], 3, height=2) == [" █ ", "▁██"]
 
 
-def test_scale_says_what_the_chart_covers() -> None:
-    covered = scale([NAN, 100, 300])
-    assert covered is not None
-    assert (covered.minimum, covered.maximum, covered.bottom, covered.top) == (100, 300, 100, 300)
-    flat = scale([100, 100])
-    assert flat is not None
-    assert (flat.bottom, flat.top) == pytest.approx((90, 110))  # 20 % of 100 round the value
-    assert scale([NAN]) is None
+@given(st.floats(1e-9, 1e12))
+def test_top_of_an_axis_is_round_and_not_far_above(value: float) -> None:
+    top = axis_top(value)
+    assert value <= top * (1 + 1e-8)
+    assert top <= 1.34 * value
+    assert float(f"{top:.2g}") == pytest.approx(top)
+
+
+def test_maximum_and_top_without_values() -> None:
+    assert maximum([NAN, 3, 1]) == 3
+    assert maximum([NAN]) == maximum([]) == 0
+    assert axis_top(0) == 1
 
 
 @given(values, st.integers(0, 50), st.integers(1, 6))
