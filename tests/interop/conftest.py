@@ -19,8 +19,8 @@ def browser() -> Iterator[Any]:
     """Chromium, driven by Playwright."""
     chromium = shutil.which("chromium")
     if chromium is None:
-        pytest.skip("needs `make setup-browser`")
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs `make setup-browser`")
+        pytest.skip("needs `make setup`")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs `make setup`")
     with playwright.sync_playwright() as one:
         browser = one.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield browser
