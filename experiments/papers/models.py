@@ -50,6 +50,20 @@ CHANGES: Final = (
     Change("r_tcp", "2026-11-26T02:53:00+00:00", "the end of probes"),
     Change("r_tcp", "2026-11-27T02:48:00+00:00", "tokens of idle times", _WITH_IDLE_TIMES),
     Change("r_tcp", "2026-11-27T06:30:00+00:00", "caps before a verdict", _SEVERAL_TRANSFERS),
+    Change("flex_cubic", "2026-11-28T21:30:00+00:00", "the window after timeouts and repeated losses"),
+    Change(
+        "int_cubic",
+        "2026-11-28T21:30:00+00:00",
+        "the window before a loss that is taken back",
+        frozenset({"echo-loss", "fig6", "located", "silent"}),
+    ),
+    Change(
+        "r_hybrid",
+        "2026-11-28T21:30:00+00:00",
+        "the response to marks",
+        frozenset({"fig3", "marks-beside", "exps"}),
+    ),
+    Change("r_tcp", "2026-11-28T21:30:00+00:00", "candidates that are added late, and rounds of bbr3"),
 )
 """All changes since the oldest kept result, in order."""
 USED: Final[Mapping[str, str]] = {
@@ -63,7 +77,7 @@ USED: Final[Mapping[str, str]] = {
 DIGESTS: Final[Mapping[str, str]] = {
     "kernel/cubic": "b44c4b3f",
     "kernel/bbr": "7f779a22",
-    "flex_cubic": "1a129f43",
+    "flex_cubic": "10343dbc",
     "int_cubic": "fe7655af",
     "hyvar": "48092166",
     "r_hybrid": "1651eb94",
