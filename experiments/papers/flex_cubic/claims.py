@@ -17,7 +17,6 @@ from experiments.papers.comparisons import (
     NO_MORE,
     Claim,
     Comparison,
-    by_both_rules,
 )
 from experiments.papers.variants import KERNEL
 
@@ -38,8 +37,6 @@ CUBIC needs to grow to the other window, are left out.
 SEVERAL: Final = 3.0
 KEPT: Final = 0.8
 FALLEN: Final = 0.5
-RULE: Final = "a window that grows while losses that do not count are repaired (`spared_window`)"
-WINDOW_OF_LINUX: Final = "the window that Linux sets while it repairs losses (`spared_window` 2)"
 
 THROUGHPUT: Final = "throughput_bytes_per_s"
 GOODPUT: Final = "goodput_bytes_per_s"
@@ -114,7 +111,7 @@ def _live(name: str, says: str, variant: str, by: str, *bounds: float | None) ->
     return Comparison(name, says, column, {"variant": variant}, {"variant": by}, *bounds)
 
 
-_CLAIMS: Final = (
+CLAIMS: Final = (
     Claim(
         "Figures 4 to 6, section 5",
         "Flex-Cubic has more throughput than CUBIC in most networks with loss",
@@ -387,15 +384,4 @@ _CLAIMS: Final = (
         why="with a full queue of one BDP the RTT is just below 2 x minRTT, so Flex-Cubic ignores the drops",
     ),
 )
-
-
-def _by_its_rules(claim: Claim) -> tuple[Claim, ...]:
-    """Return the claim, or both rules of it if its runs have flows of Flex-Cubic."""
-    plain = claim.part is None or all(
-        {test.of.get("algorithm"), (test.by or {}).get("algorithm")} <= {KERNEL} for test in claim.tests
-    )
-    return (claim,) if plain else by_both_rules(claim, RULE, WINDOW_OF_LINUX)
-
-
-CLAIMS: Final = tuple(row for claim in _CLAIMS for row in _by_its_rules(claim))
 """Claims, roughly in the paper's order."""

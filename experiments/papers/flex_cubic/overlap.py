@@ -10,7 +10,6 @@ import msgspec
 from experiments import plots
 from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, within
 from experiments.papers.flex_cubic.claims import CLAIM_LOSS, OWN
-from experiments.papers.flex_cubic.own import flex
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.two_flows import LOSS_RATIO, conditions, dumbbell
@@ -46,7 +45,7 @@ def overlapping(duration_s: float) -> Scenario:
 def _grids(size: Size) -> list[Grid]:
     axes: dict[str, Any] = {
         LOSS_RATIO: [0.0, CLAIM_LOSS],
-        "variant": {KERNEL: steered(KERNEL), OWN: flex()},
+        "variant": {name: steered(name) for name in (KERNEL, OWN)},
     }
     return [Grid(overlapping(size.seconds(40, 80)), axes, size.name, size.times(6, 10))]
 

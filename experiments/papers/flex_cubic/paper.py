@@ -20,7 +20,6 @@ from experiments.metrics import NAN, goodput_bytes_per_s, goodput_over_time, wit
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, Link, Topology
 from experiments.papers.flex_cubic.claims import BETA, CLAIM_LOSS, CLAIMS, OWN
 from experiments.papers.flex_cubic.overlap import OVERLAP
-from experiments.papers.flex_cubic.own import flex, flex_against
 from experiments.papers.flex_cubic.parameters import LIVE_PART, PARAMETERS
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.tables import Table, figures_of
@@ -100,8 +99,8 @@ def grid(
         kernel: Whether to run kernel CUBIC.
     """
     variants: dict[str, Mapping[str, Any]] = {KERNEL: steered(KERNEL)} if kernel else {}
-    variants |= {f"beta {beta}": flex(beta=beta) for beta in betas}
-    variants |= {f"queue {fraction}": flex(queue_fraction=fraction) for fraction in fractions}
+    variants |= {f"beta {beta}": steered(OWN, beta=beta) for beta in betas}
+    variants |= {f"queue {fraction}": steered(OWN, queue_fraction=fraction) for fraction in fractions}
     return Grid(
         dumbbell(f"flex-cubic: {name}", duration_s),
         {OWD: list(owds_us), LOSS_RATIO: list(losses), BUFFER_BDP: list(buffers_bdp), "variant": variants},
@@ -228,8 +227,8 @@ def _bursts_grids(size: Size) -> list[Grid]:
                 "loss": {name: {LOSS: process} for name, process in processes.items()},
                 "variant": {
                     KERNEL: steered(KERNEL),
-                    OWN: flex(),
-                    memory: flex(congestion_memory_ms=MEMORY_MS),
+                    OWN: steered(OWN),
+                    memory: steered(OWN, congestion_memory_ms=MEMORY_MS),
                 },
             },
             size.name,
@@ -268,15 +267,15 @@ BELOW_TWO: Final = 1.9
 packet.
 """
 _WITH_CUBIC: Final = {
-    AGAINST_CUBIC: flex_against(KERNEL),
-    f"with queue_fraction {QUEUE_FRACTION} against kernel CUBIC": flex_against(
-        KERNEL, queue_fraction=QUEUE_FRACTION
+    AGAINST_CUBIC: against(OWN, KERNEL),
+    f"with queue_fraction {QUEUE_FRACTION} against kernel CUBIC": against(
+        OWN, KERNEL, queue_fraction=QUEUE_FRACTION
     ),
-    f"with k {BELOW_TWO} against kernel CUBIC": flex_against(KERNEL, rtt_multiplier=BELOW_TWO),
+    f"with k {BELOW_TWO} against kernel CUBIC": against(OWN, KERNEL, rtt_multiplier=BELOW_TWO),
     "kernel CUBIC against kernel CUBIC": against(KERNEL, KERNEL),
 }
 _WITH_BBR: Final = {
-    "Flex-Cubic against kernel BBR": flex_against(BBR),
+    "Flex-Cubic against kernel BBR": against(OWN, BBR),
     "kernel CUBIC against kernel BBR": against(KERNEL, BBR),
 }
 _PAIRS: Final = _WITH_CUBIC | _WITH_BBR
@@ -366,8 +365,8 @@ def _reroute_grids(size: Size) -> list[Grid]:
     window = f"{OWN}, min RTT of {MIN_RTT_WINDOW_MS / 1000:g} s"
     variants = {
         KERNEL: steered(KERNEL),
-        OWN: flex(),
-        window: flex(min_rtt_window_ms=MIN_RTT_WINDOW_MS),
+        OWN: steered(OWN),
+        window: steered(OWN, min_rtt_window_ms=MIN_RTT_WINDOW_MS),
     }
     name = size.name
     return [Grid(rerouted(size.seconds(24, 40)), {"variant": variants}, name, size.times(2, 10))]

@@ -11,7 +11,6 @@ from experiments import plots
 from experiments.events import SetParam
 from experiments.metrics import NAN, goodput_bytes_per_s, retrans_pct, within
 from experiments.papers.flex_cubic.claims import ALWAYS_K, C_PER_S3, CLAIM_LOSS, LIVE_PHASES, OWN, TOLERANT_K
-from experiments.papers.flex_cubic.own import PARAMS, flex
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.two_flows import BUFFER_BDP, LOSS_RATIO, conditions, dumbbell
@@ -33,8 +32,8 @@ _VALUES: Final = ("throughput_bytes_per_s", "goodput_bytes_per_s", "retrans_pct"
 def _grids(size: Size) -> list[Grid]:
     base = dumbbell("flex-cubic: parameters", size.seconds(8, 30))
     losses = [0.0, CLAIM_LOSS]
-    cs = {f"C {one:g}": flex(c_per_s3=one) for one in CS_PER_S3}
-    ks = {f"k {one:g}": flex(rtt_multiplier=one) for one in KS}
+    cs = {f"C {one:g}": steered(OWN, c_per_s3=one) for one in CS_PER_S3}
+    ks = {f"k {one:g}": steered(OWN, rtt_multiplier=one) for one in KS}
     axes: dict[str, dict[str, Any]] = {
         "c": {LOSS_RATIO: losses, BUFFER_BDP: [1.0], "variant": cs},
         "k": {LOSS_RATIO: losses, BUFFER_BDP: [DEEP_BDP], "variant": {KERNEL: steered(KERNEL), **ks}},
@@ -52,7 +51,7 @@ def _findings(runs: Runs) -> Findings:
 
 
 def _k_of(first: float, then: float) -> dict[str, Any]:
-    return {"flows.flow.params": {**PARAMS, "rtt_multiplier": first}, "events.0.value": then}
+    return {"flows.flow.params": {"rtt_multiplier": first}, "events.0.value": then}
 
 
 LIVE: Final[Mapping[str, Mapping[str, Any]]] = {
