@@ -272,7 +272,7 @@ def test_longer_paths_are_compared_with_shorter_ones() -> None:
     results = [result_of(one.scenario) for one in runs_of("bdp", Size(repeats=1))]
     assert part.compared is not None
     table = part.compared(Runs(results, table_of(results, conditions), len(results)))
-    assert [test.check(table).found.value for test in part.comparisons] == pytest.approx([1.0] * 3)
+    assert [test.check(table).found.value for test in part.comparisons] == pytest.approx([1.0] * 9)
 
 
 def test_one_that_is_never_found_gone_is_late() -> None:
