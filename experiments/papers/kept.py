@@ -136,11 +136,10 @@ class Kept:
         """Whether the simulator made it."""
         return self.part.endswith(SIMULATED)
 
-    @property
-    def stale(self) -> str:
-        """Why it gives no verdict; empty if it does."""
+    def stale(self, claim: Claim) -> str:
+        """Return why it gives no verdict on a claim; empty if it does."""
         part = self.part.removesuffix(SIMULATED)
-        return models.stale(self.paper, part, self.about, simulated=self.simulated)
+        return models.stale(self.paper, part, self.about, claim.names, simulated=self.simulated)
 
     def checks_of(self, claim: Claim) -> list[Check]:
         """Return the known checks of a claim, with the claim's bounds, in its order.

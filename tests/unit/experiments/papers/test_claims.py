@@ -225,15 +225,23 @@ def test_a_result_that_cannot_be_made_again_gives_no_verdict(about: dict[str, An
 
 
 def test_an_algorithm_that_changed_makes_its_results_stale_and_no_others() -> None:
-    change = models.Change("mine", "2026-11-27T00:00:00+00:00", "a bound", frozenset({"race"}))
+    at = "2026-11-27T00:00:00+00:00"
+    changes = [
+        models.Change("mine", at, "a bound", frozenset({"race"})),
+        models.Change("rival", at, "a clock", checks="rival"),
+    ]
 
-    def stale(part: str, date: str) -> str:
+    def stale(part: str, date: str, check: str = "") -> str:
         about = {"git": {"commit": "0", "dirty": False}, "date": date}
-        return models.stale("p", part, about, simulated=False, changes=[change], used={"p": "mine"})
+        used = {"p": ("mine", "rival")}
+        return models.stale("p", part, about, [check], simulated=False, changes=changes, used=used)
 
     assert stale("race", "2026-11-26T23:59:59+00:00") == "older than a change of mine: a bound"
     assert stale("race", "2026-11-27T00:00:00+00:00") == ""
     assert stale("walk", "2026-11-26T00:00:00+00:00") == ""
+    assert (
+        stale("walk", "2026-11-26T00:00:00+00:00", "beats rival") == "older than a change of rival: a clock"
+    )
 
 
 def test_nothing_is_judged_on_runs_that_chose_its_parameters() -> None:
