@@ -195,9 +195,7 @@ def plot(
 
 app.command(epilog=options.examples("ccp experiment examples", "ccp experiment examples trial"))(examples)
 app.command(
-    epilog=options.examples(
-        "ccp experiment notebook", "ccp experiment notebook bcc --folder trial -- --no-browser"
-    )
+    epilog=options.examples("ccp experiment notebook", "ccp experiment notebook hyvar --folder trial")
 )(notebook)
 
 

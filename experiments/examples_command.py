@@ -76,7 +76,7 @@ def notebook_file(name: str, folder: Path) -> Path:
 
 
 def notebook(
-    name: Annotated[str, typer.Argument(help="Notebook, such as quickstart or bcc.")] = "quickstart",
+    name: Annotated[str, typer.Argument(help="Notebook, such as quickstart or hyvar.")] = "quickstart",
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="OPTION", help="Options of JupyterLab, after `--`.")
     ] = None,

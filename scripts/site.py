@@ -54,8 +54,8 @@ def notebooks(into: Path) -> list[dict[str, str]]:
 
 def start_page(text: str, *, playground: bool) -> str:
     """Return the first page with links to what only the site has."""
-    notebook = "experiments/notebooks/quickstart.ipynb"
-    text = text.replace(f"`{notebook}`", f"[`{notebook}`](notebooks/quickstart.md)")
+    command = "`ccp experiment notebook`"
+    text = text.replace(command, f"[{command}](notebooks/quickstart.md)")
     if playground:
         text = text.replace("Choose a door.", 'Choose a door. · <a href="playground/">Playground</a>', 1)
     return text

@@ -30,12 +30,12 @@ MIN_SHARE: Final = 0.8
 PARAMS: Final[dict[str, dict[str, Any]]] = {"const": {"rate_bytes_per_s": round(0.95 * RATE_BYTES_PER_S)}}
 """Of algorithms that do nothing without."""
 
-_PORTABLE: Final = {"aimd", "aimd_vec", "const", "copa", "cubic", "dctcp", "reno"}
+_PORTABLE: Final = {"aimd", "aimd_vec", "const", "copa", "dctcp", "reno"}
 CARRIED: Final[dict[str, set[str]]] = {
     EBPF: set(registry.names()),
     SIM: set(registry.names()),
     CCP_UNIX: _PORTABLE,
-    QUIC: _PORTABLE | {"flex_cubic"},
+    QUIC: _PORTABLE | {"cubic"},
 }
 """Which algorithms a datapath has; it refuses all others."""
 

@@ -106,7 +106,7 @@ def _exp(name: str, says: str, of: tuple[str, str], by: tuple[str, str], *bounds
     return Comparison(name, says, "goodput_bytes_per_s", one, other, *bounds, path="loss")
 
 
-def _beside(name: str, who: str) -> list[Comparison]:
+def _next_to_cubic(name: str, who: str) -> list[Comparison]:
     says = "share of the goodput of four streams next to four of kernel CUBIC that obey marks"
     return [
         Comparison(
@@ -391,13 +391,13 @@ CLAIMS: Final = (
             "Abstract",
             "R-Hybrid is fair on shared bottlenecks",
             "marks-beside",
-            _beside("abe", "r_hybrid, abe"),
+            _next_to_cubic("abe", "r_hybrid, abe"),
             path="aqm",
             why="where queues mark, CUBIC in Python takes more than the kernel's next to it",
         ),
         OWN_BETA_RULE,
         "where queues mark, CUBIC in Python takes more than the kernel's next to it",
-        _beside("loss", "r_hybrid, loss"),
+        _next_to_cubic("loss", "r_hybrid, loss"),
     ),
     Claim(
         "Abstract",

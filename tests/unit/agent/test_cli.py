@@ -372,7 +372,7 @@ def test_algorithms_are_listed_with_their_parameters() -> None:
     text, data = ccp("algorithms"), json.loads(ccp("algorithms", "--json").output)
     assert [one["name"] for one in data["algorithms"]] == registry.names()
     reno = next(one for one in data["algorithms"] if one["name"] == "reno")
-    assert reno["params"][0]["name"] == "beta"
+    assert "beta" in [one["name"] for one in reno["params"]]
     assert f"reno         {reno['doc']}" in text.output.splitlines()
     assert reno["use"]
     assert "beta" not in text.output
@@ -385,7 +385,7 @@ def test_named_algorithms_are_described_with_the_bounds_of_their_parameters() ->
     for entry in (
         "Use it over Wi-Fi",
         "Do not use it with untrusted",
-        "Evidence: 11 of 15",
+        "claims tested on real sockets hold",
         "More: docs/rtcp.md",
     ):
         assert f"\n{entry}" in text

@@ -63,11 +63,15 @@ def test_window_stays_finite_and_above_the_floor(
 @given(acks=ACKS)
 def test_window_does_not_grow_while_it_is_not_used_up(program: Any, acks: list[dict[str, Any]]) -> None:
     flow = Folded(program, 20)
+    left_state = 0
     for ack in acks:
         before, quiet = flow.cwnd, flow["episode"] < REDUCING and ack["ca_state"] < CWR
+        # After a loss that is no congestion Flex-Cubic puts the window back.
+        is_spared = program is FlexCubicFold and left_state >= CWR
         flow.ack(**(ack | {"cwnd_limited": 0}))
-        if quiet:  # else an episode's own rule holds, see test_episodes.py
+        if quiet and not is_spared:  # else an episode's own rule holds, see test_episodes.py
             assert flow.cwnd <= before
+        left_state = ack["ca_state"]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

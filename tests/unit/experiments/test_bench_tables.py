@@ -53,8 +53,12 @@ def test_bad_options_and_unknown_names_are_errors(any_load: None) -> None:
 
 
 def test_every_error_is_raised_and_has_a_test() -> None:
-    sources = [file for file in (ROOT / "experiments/bench").glob("*.py") if file.name != "errors.py"]
+    files = [file for name in ("bench", "validation") for file in (ROOT / "experiments" / name).glob("*.py")]
+    sources = [file for file in files if file.name != "errors.py"]
     raised = set(re.findall(r'"(bench\.[a-z_]+)"', "".join(file.read_text() for file in sources)))
     assert raised == set(SLUGS)
-    tests = "".join(file.read_text() for file in (ROOT / "tests/unit/experiments").glob("test_bench_*.py"))
+    folder = ROOT / "tests/unit/experiments"
+    tests = "".join(
+        file.read_text() for name in ("bench", "validation") for file in folder.glob(f"test_{name}_*.py")
+    )
     assert [slug for slug in SLUGS if f'"{slug}"' not in tests] == []

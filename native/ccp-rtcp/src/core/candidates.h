@@ -217,11 +217,13 @@ static inline void rtcp_candidates_init(struct rtcp_candidates *c, const struct 
 static inline void rtcp_candidates_extend(struct rtcp_candidates *c, const struct rtcp_options *o,
 					  __u32 delivered_bytes, __u32 t_us)
 {
-	struct rtcp_candidate held = c->all[(rtcp_count(o) - 1) % RTCP_MAX_CANDIDATES];
+	struct rtcp_candidate held = {t_us, delivered_bytes};
+	__u32 largest = rtcp_count(o) - 1;
 
 	c->largest_bytes += c->step_bytes;
-	if (rtcp_contradicts(&held, c->largest_bytes, delivered_bytes, t_us))
-		held = (struct rtcp_candidate){t_us, delivered_bytes};
+	if (largest < RTCP_MAX_CANDIDATES &&
+	    !rtcp_contradicts(&c->all[largest], c->largest_bytes, delivered_bytes, t_us))
+		held = c->all[largest];
 	c->from_zero = 0;
 	for (__u32 k = 0; k < RTCP_MAX_CANDIDATES; k++) {
 		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;
