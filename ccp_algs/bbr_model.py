@@ -13,8 +13,8 @@ the fold program computes:
 Linux keeps the number of delivered packets at the transmission of each packet (P.delivered), but neither the
 packets lost by then (P.lost) nor those in flight (P.tx_in_flight): `struct tcp_skb_cb` has no such members.
 The fold program finds P.lost between its values at the starts of the last two rounds, at the place that
-P.delivered has between its own two. What was in flight when the packet was sent has been delivered or lost when it
-arrives, so P.tx_in_flight is the sum of the packets delivered and lost in between.
+P.delivered has between its own two. What was in flight when the packet was sent has been delivered or lost
+when it arrives, so P.tx_in_flight is the sum of the packets delivered and lost in between.
 
 Source: draft-ietf-ccwg-bbr-06, sections 4.1.1 (delivery rate), 5.3.3.9 (ProbeBW), 5.3.4.3 (ProbeRTT), 5.5
 (model), 5.6 (control). Deviations: those that `bbr3.py` lists.

@@ -385,7 +385,7 @@ def test_named_algorithms_are_described_with_the_bounds_of_their_parameters() ->
     for entry in (
         "Use it over Wi-Fi",
         "Do not use it with untrusted",
-        "claims tested on real sockets hold",
+        "Evidence: ",
         "More: docs/rtcp.md",
     ):
         assert f"\n{entry}" in text

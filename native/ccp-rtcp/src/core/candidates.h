@@ -222,7 +222,8 @@ static inline void rtcp_candidates_extend(struct rtcp_candidates *c, const struc
 
 	c->largest_bytes += c->step_bytes;
 	if (largest < RTCP_MAX_CANDIDATES &&
-	    !rtcp_contradicts(&c->all[largest], c->largest_bytes, delivered_bytes, t_us))
+	    rtcp_above(c->all[largest].touch_bytes, c->largest_bytes) * t_us >=
+		    rtcp_above(delivered_bytes, c->largest_bytes) * c->all[largest].touch_us)
 		held = c->all[largest];
 	c->from_zero = 0;
 	for (__u32 k = 0; k < RTCP_MAX_CANDIDATES; k++) {
