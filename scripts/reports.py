@@ -42,7 +42,7 @@ def written(folder: Path) -> list[Path]:
         CcpError: If a kept result cannot be read, or a report not written.
     """
     reports = {
-        name: papers.report_of(claims.paper_of(name), papers.read(name), overview=overview(name))
+        name: papers.report_of(claims.paper_of(name), claims.kept(name), overview=overview(name))
         for name in (*claims.PAPERS, *claims.OTHERS)
     }
     reports["benchmarks"] = benchmarks.report_of(benchmarks.read(), bench.ABOUT)

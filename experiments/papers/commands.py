@@ -250,13 +250,13 @@ def show(
     report: ReportFile = None,
 ) -> None:
     """Print the tables and checks of saved results, or write a report of them; run nothing."""
+    from experiments.papers import claims
     from experiments.papers import report as reports
-    from experiments.papers.claims import KEPT
     from experiments.report import write
 
-    found, folder = _paper(paper), results or KEPT
+    found, folder = _paper(paper), results or claims.KEPT
     name = found.name
-    kept = reports.read(name, folder)
+    kept = claims.kept(name, folder)
     for one in part or []:
         if one not in {*kept, *(there.removesuffix("-sim") for there in kept)}:
             raise UsageError(

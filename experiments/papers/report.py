@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
@@ -34,15 +33,6 @@ _OWN: Final = (
     "The same claims with rules of ccplane's instead of the paper's. The bar at the top does not count them."
 )
 _SEEDS: Final = "not recorded with these results; the same command uses the same seeds"
-
-
-def read(name: str, folder: Path = claims.KEPT) -> dict[str, Kept]:
-    """Return the kept parts of a paper by their names; those of simulated parts end with `-sim`.
-
-    Raises:
-        ResultError: `result.broken`.
-    """
-    return claims.kept(name, folder)
 
 
 def pictures_of(found: Findings) -> list[Picture]:

@@ -10,6 +10,8 @@ from typing import Final
 
 from rich.text import Text
 
+from ccplane.agent.monitor.spark import axis_top
+
 LABEL_WIDTH: Final = 8
 """Columns left of a chart, for the labels of its axis."""
 
@@ -57,17 +59,6 @@ class Curve:
     style: str
 
 
-def rounded_up(value: float) -> float:
-    """Return the next number with at most two digits that suits the top of an axis."""
-    if value <= 0:
-        return 1.0
-    power = 10 ** math.floor(math.log10(value))
-    for digit in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8):
-        if value <= digit * power * (1 + _EPSILON):
-            return float(digit * power)
-    return float(10 * power)
-
-
 def chart(
     curves: Sequence[Curve],
     span: Span,
@@ -91,7 +82,7 @@ def chart(
     values = [
         value for curve in drawn for t_s, value in curve.points if value is not None and t_s >= span.start_s
     ]
-    top = rounded_up(max(values, default=0.0))
+    top = axis_top(max(values, default=0.0))
     canvas = _Canvas(span, lines, top)
     if reference is not None:
         canvas.draw(reference, every=4)

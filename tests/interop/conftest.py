@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.interop.brokers import Secrets, make_secrets
+from tests.notebooks.browser import BROWSER, chromium
 
 
 @pytest.fixture(scope="session")
@@ -17,11 +18,8 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Secrets:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Chromium, driven by Playwright."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
+    if shutil.which(BROWSER) is None:
         pytest.skip("needs `make setup`")
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs `make setup`")
-    with playwright.sync_playwright() as one:
-        browser = one.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    pytest.importorskip("playwright.sync_api", reason="needs `make setup`")
+    with chromium() as started:
+        yield started

@@ -93,10 +93,14 @@ def path(name: str, duration_s: float) -> Scenario:
     )
 
 
+def own_params(algorithm: str) -> Mapping[str, ParamValue]:
+    """Return `OWN_PARAMS` for R-Hybrid, no parameters for others."""
+    return OWN_PARAMS if algorithm == OWN else {}
+
+
 def marked(algorithm: str, /, **params: ParamValue) -> dict[str, Any]:
     """Return the fields that give flows an algorithm and ECN, and R-Hybrid's flows `OWN_PARAMS`."""
-    own = OWN_PARAMS if algorithm == OWN else {}
-    return steered(algorithm, **{**own, **params}) | {"flows.*.ecn": True}
+    return steered(algorithm, **{**own_params(algorithm), **params}) | {"flows.*.ecn": True}
 
 
 def delayed(rtt_us: int) -> dict[str, int]:

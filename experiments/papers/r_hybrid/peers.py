@@ -17,7 +17,7 @@ from experiments.metrics import within
 from experiments.netlab.spec import Buffer, Direction, DropTail, Link, Topology
 from experiments.papers.estimates import of_pairs, over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_hybrid.path import DCTCP, OWN, OWN_PARAMS, SETTLED_S, settled, watching
+from experiments.papers.r_hybrid.path import DCTCP, OWN, SETTLED_S, own_params, settled, watching
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import KERNEL, steady, steered
 from experiments.results import Result
@@ -46,8 +46,7 @@ MOSTLY: Final = 0.9
 
 def _both(algorithm: str, *switches: SocketSwitch) -> dict[str, Any]:
     """Return the fields for the flows to both peers, and for the hosts' sockets."""
-    params = OWN_PARAMS if algorithm == OWN else {}
-    near, far = (steered(algorithm, flow, **params) for flow in (NEAR, FAR))
+    near, far = (steered(algorithm, flow, **own_params(algorithm)) for flow in (NEAR, FAR))
     return near | far | {"switches": reading.full(list(switches))}
 
 

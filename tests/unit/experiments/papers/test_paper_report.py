@@ -10,12 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from ccplane.base.errors import UsageError
+from experiments.papers import claims
 from experiments.papers.claims import PAPERS, counted, judge, of_paper, paper_of
 from experiments.papers.commands import app
 from experiments.papers.comparisons import Claim, Comparison
 from experiments.papers.kept import Kept
 from experiments.papers.paper import Findings, Paper, Part, Runs, nothing_to_run
-from experiments.papers.report import pictures_of, read, report_of
+from experiments.papers.report import pictures_of, report_of
 from experiments.papers.tables import Check, Table
 from experiments.plots.style import new_plot
 from experiments.report import Evidence, Row, rendered
@@ -161,7 +162,7 @@ def test_figures_of_runs_are_in_their_part() -> None:
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_report_counts_as_the_claims_do(name: str) -> None:
-    paper, results = paper_of(name), read(name)
+    paper, results = paper_of(name), claims.kept(name)
     judged = of_paper(judge(paper, results))
     counts = {verdict: n for verdict, n in counted(judged).items() if n}
     assert report_of(paper, results).counts == counts

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ccplane.agent.monitor.spark import axis_top
 from ccplane.base.errors import CcpError
-from experiments.play.chart import LABEL_WIDTH, Curve, Span, axis, chart, rounded_up
+from experiments.play.chart import LABEL_WIDTH, Curve, Span, axis, chart
 from experiments.play.controls import Controls, buffer_of
 from experiments.play.history import History
 from experiments.play.picture import picture
@@ -68,7 +69,7 @@ def test_marks_are_vertical_lines_and_symbols() -> None:
 
 def test_tops_of_axes_are_round_and_above_the_value() -> None:
     for value in (0.003, 0.9, 1, 7, 62.5, 101, 125, 34_000):
-        top = rounded_up(value)
+        top = axis_top(value)
         assert value <= top <= 1.5 * value
         assert float(f"{top:.2g}") == top
 
