@@ -123,7 +123,7 @@ def take_panel() -> None:
             made.get_by_label("quantity").select_option("srtt_us")
             made.get_by_label("time window").select_option("60")
             wait(BEFORE_S)
-            made.get_by_label("copa.delta").nth(1).fill("0.08")
+            made.get_by_label("copa.delta").nth(1).fill("0.2")
             made.get_by_label("copa.delta").nth(1).press("Enter")
             wait(AFTER_S)
             net.change("link>", rate_bytes_per_s=2.5e6)
