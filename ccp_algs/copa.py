@@ -216,8 +216,8 @@ class Copa(Algorithm):
 
     Use it for short queues. All flows of the path should run Copa.
     Do not use it in production. Copa flows can mistake each other for competing flows, and then fill the
-        buffer. Without `competitive` they do not answer losses: if a buffer is too small for what `delta` asks
-        for, they flood it.
+        buffer. Without `competitive` they ignore losses, and flood a buffer that is smaller than `delta` asks
+        for.
     Evidence: tests only.
     """
 

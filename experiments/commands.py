@@ -18,6 +18,7 @@ from ccplane.base import options
 from ccplane.base.errors import CcpError
 from experiments.errors import ResultError, ScenarioError
 from experiments.examples_command import examples, notebook
+from experiments.qlog import qlog
 from experiments.run_options import Datapath, Jobs, On
 
 if TYPE_CHECKING:
@@ -193,6 +194,7 @@ def plot(
         typer.echo(str(one))
 
 
+app.command(epilog=options.examples("ccp experiment qlog out/two-flows"))(qlog)
 app.command(epilog=options.examples("ccp experiment examples", "ccp experiment examples trial"))(examples)
 app.command(
     epilog=options.examples("ccp experiment notebook", "ccp experiment notebook hyvar --folder trial")
