@@ -9,7 +9,7 @@ the crate `qlog` read. A result has samples, not packets, so there are two kinds
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -75,13 +75,13 @@ def to_qlog(result: Result) -> dict[str, Any]:
         "qlog_version": VERSION,
         "qlog_format": "JSON",
         "title": result.name,
-        "traces": [_trace(*key, samples) for key, samples in connections],
+        "traces": [_trace(samples) for _, samples in connections],
     }
 
 
-def _trace(flow: str, connection: int, samples: pd.DataFrame) -> dict[str, Any]:
+def _trace(samples: pd.DataFrame) -> dict[str, Any]:
     samples = samples.sort_values("t_s")
-    name = f"{flow}, connection {connection}"
+    name = f"{samples['flow'].iloc[0]}, connection {samples['connection'].iloc[0]}"
     return {
         "title": name,
         "description": f"congestion control: {samples['congestion'].iloc[-1]}",
@@ -113,14 +113,14 @@ def _events(samples: pd.DataFrame) -> Iterator[dict[str, Any]]:
             known |= metrics
 
 
-def _metrics(row: dict[str, Any]) -> Iterator[tuple[str, float]]:
+def _metrics(row: Mapping[Any, Any]) -> Iterator[tuple[str, float]]:
     for name, (column, factor) in METRICS.items():
         value = row[column]
         if value == value and value is not None:  # not unknown
             yield name, round(value * factor, 3) if factor < 1 else round(value * factor)
 
 
-def _state(row: dict[str, Any]) -> str:
+def _state(row: Mapping[Any, Any]) -> str:
     """Return qlog's name of a connection's congestion state.
 
     `app_limited` is about the rate of the newest delivered packet, so the window has to have room as well.
