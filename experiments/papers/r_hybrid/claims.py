@@ -390,7 +390,7 @@ CLAIMS: Final = (
         Claim(
             "Abstract",
             "R-Hybrid is fair on shared bottlenecks",
-            "marks-beside",
+            "next-to-cubic",
             _next_to_cubic("abe", "r_hybrid, abe"),
             path="aqm",
             why="where queues mark, CUBIC in Python takes more than the kernel's next to it",
