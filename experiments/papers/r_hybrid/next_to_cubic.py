@@ -64,7 +64,7 @@ def _link(rtt_us: int, marked_us: int, buffer_pkts: int) -> Direction:
 def _flows(algorithm: str, params: Mapping[str, ParamValue]) -> tuple[FlowSpec, ...]:
     streams = Iperf3(parallel=STREAMS)
     return (
-        FlowSpec(FLOW, "s1", "r1", algorithm, params=params, traffic=streams, ecn=True),
+        FlowSpec(FLOW, "s1", "r1", algorithm, params=dict(params), traffic=streams, ecn=True),
         FlowSpec("others", "s2", "r2", KERNEL, traffic=streams, ecn=True),
     )
 
