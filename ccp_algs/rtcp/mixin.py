@@ -91,6 +91,9 @@ class _Limits(Common):
     probe_every_rounds = _option(
         "probe_every_rounds", "time that a cap stays before it is raised (eta)", "sRTTs"
     )
+    probe_every_pkts = _option(
+        "probe_every_pkts", "number of packets that must also be delivered before a cap is raised", "packets"
+    )
     probe_rounds = _option("probe_rounds", "time that a cap is raised", "sRTTs")
     probe_gain_ratio = _option("probe_gain_ratio", "fraction by which a cap is raised (gamma)")
     margin_ratio = _option("margin_ratio", "bound of the pacing rate, as a fraction of the rate limit")

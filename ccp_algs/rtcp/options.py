@@ -29,6 +29,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "excess_buckets_again": (1, _MAX),
     "excess_rates": (1, _MAX),
     "probe_every_rounds": (1, 1_000_000),
+    "probe_every_pkts": (0, 1_000_000),
     "probe_rounds": (1, 1_000_000),
     "probe_gain_ratio": (0, 10),
     "margin_ratio": (0.1, 1),
@@ -68,9 +69,10 @@ class Exact(NamedTuple):
     ports_per_client: int
     falls_apart: int
     kept_us: int
+    probe_every_pkts: int
 
 
-_C = struct.Struct("=20IQ")
+_C = struct.Struct("=20IQQ")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,6 +93,7 @@ class Options:
         excess_buckets_again: The same for a transfer that was not itself found limited. Added.
         excess_rates: That bucket is refilled at this many times the estimated rate, at least. Added.
         probe_every_rounds: Time that a flow is bounded by the rate limit before it probes, eta [sRTTs].
+        probe_every_pkts: Number of packets that must also be delivered before that. Added; the paper: 0.
         probe_rounds: Duration of a probe [sRTTs].
         probe_gain_ratio: Fraction above the rate limit that it may send then, gamma.
         margin_ratio: Bound of the pacing rate, as a fraction of the rate limit, as in the authors' code.
@@ -121,6 +124,7 @@ class Options:
     excess_buckets_again: float = 5.0
     excess_rates: float = 2.0
     probe_every_rounds: int = 20
+    probe_every_pkts: int = 200
     probe_rounds: int = 3
     probe_gain_ratio: float = 0.2
     margin_ratio: float = 0.99

@@ -11,10 +11,11 @@ In each interval:
    marks, or more retransmissions, than the noise threshold. Missing values do not count. With `own_queue`,
    which is not in the paper, the score is 0 while the sender fills the path by itself
    (`telemetry.regime.own`).
-2. *Density*: share of the window of the last N scores that are 1; scores before the start count as 0.
-3. *Estimate*: SHARED if at least ceil(majority x N) of the scores are 1, or if none of these intervals has an
-   RTT and
-   a baseline for it, else SINGLE_OWNER.
+2. *Density*: share of the window of the last N scores that are 1; scores before the start count as 0. If
+   marks and retransmissions are also counted by periods of several intervals, the same share of the last N
+   periods counts if it is higher.
+3. *Estimate*: SHARED if the density is at least ceil(majority x N) / N, or if none of these intervals has an
+   RTT and a baseline for it, else SINGLE_OWNER.
 4. *Regime*: SHARED until the baseline is known; then the start regime, unless the estimate is SHARED. The
   regime changes at the M-th estimate in a row that differs from it, if the cooldown since the last change is
   over; otherwise at the first such estimate after the cooldown.
@@ -87,7 +88,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     Attributes:
         t_s: Time of the observation [s].
         score: 1 if the interval looks congested, else 0.
-        density: Share of the last N scores that are 1.
+        density: Share of the last N scores that are 1, or of the last N periods if that is higher.
         estimate: Estimate of the window.
         regime: Regime from now on.
         switched: Whether the regime has just changed.
@@ -110,6 +111,8 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
         delta_ms: Excess of the tail RTT over the baseline that is not yet congestion [ms].
         noise_ce_marks: New CE marks in an interval that count as noise.
         noise_retransmits: Retransmissions in an interval that count as noise.
+        event_intervals: Intervals in a period, over which marks and retransmissions are also counted; 1: only
+            by intervals.
         window: Scores in the window, N.
         majority: Share of the scores that makes the estimate SHARED.
         persistence: Consecutive estimates that change the regime, M.
@@ -128,6 +131,7 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
     delta_ms: float = 5.0
     noise_ce_marks: float = 1.0
     noise_retransmits: float = 1.0
+    event_intervals: int = 1
     window: int = 5
     majority: float = 0.6
     persistence: int = 3
@@ -143,7 +147,7 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
         for name in ("delta_ms", "noise_ce_marks", "noise_retransmits", "cooldown_s", "baseline_ms"):
             value = getattr(self, name)
             _check(value is None or 0 <= value < math.inf, name, value, "give 0 or more")
-        for name in ("window", "persistence", "baseline_samples"):
+        for name in ("event_intervals", "window", "persistence", "baseline_samples"):
             _check(getattr(self, name) >= 1, name, getattr(self, name), "give 1 or more")
         _check(0 < self.majority <= 1, "majority", self.majority, "give more than 0 and at most 1")
         horizon_s = self.baseline_horizon_s
@@ -177,6 +181,8 @@ class Detector:
         self.regime: Regime = SHARED
         self._scores: deque[int] = deque(maxlen=self.options.window)
         self._delays: deque[bool] = deque(maxlen=self.options.window)
+        self._ce_marks = _Periods(self.options, self.options.noise_ce_marks)
+        self._retransmits = _Periods(self.options, self.options.noise_retransmits)
         self._baseline = _Baseline(self.options)
         self._own = OwnLoad(self.options.delta_ms) if self.options.own_queue else None
         self._started = False
@@ -206,7 +212,11 @@ class Detector:
         score = int(self._congested(observation) and not is_own)
         self._scores.append(score)
         self._delays.append(observation.rtt_tail_ms is not None and self._baseline.is_known)
-        congested = sum(self._scores)
+        congested = max(
+            sum(self._scores),
+            self._ce_marks.congested(0.0 if is_own else observation.ce_marks),
+            self._retransmits.congested(0.0 if is_own else observation.retransmits),
+        )
         is_shared = congested >= self.options.needed or not any(self._delays)
         estimate: Regime = SHARED if is_shared else SINGLE_OWNER
         if not self._started and self._delays[-1]:
@@ -239,6 +249,22 @@ class Detector:
             or (observation.ce_marks or 0) > self.options.noise_ce_marks
             or (observation.retransmits or 0) > self.options.noise_retransmits
         )
+
+
+class _Periods:
+    """Counts of events by periods of several intervals."""
+
+    def __init__(self, options: DetectorOptions, noise_per_interval: float) -> None:
+        self._intervals = options.event_intervals
+        self._noise = noise_per_interval * options.event_intervals
+        self._counts: deque[float] = deque(maxlen=options.window * options.event_intervals)
+
+    def congested(self, count: float | None) -> int:
+        """Add an interval's count; return the number of periods of the window with more than noise."""
+        self._counts.appendleft(count or 0.0)
+        counts = list(self._counts)
+        starts = range(0, len(counts), self._intervals)
+        return sum(sum(counts[start : start + self._intervals]) > self._noise for start in starts)
 
 
 class _Baseline:

@@ -152,7 +152,8 @@ def _has_any(observation: Observation) -> bool:
 
 def _reason(verdict: Verdict, seen: Observation, detector: Detector) -> str:
     baseline_ms, intervals = detector.baseline_ms, detector.options.window
-    parts = [f"{round(verdict.density * intervals)} of {intervals} intervals congested"]
+    counted = "intervals" if detector.options.event_intervals == 1 else "intervals or periods"
+    parts = [f"{round(verdict.density * intervals)} of {intervals} {counted} congested"]
     if seen.rtt_tail_ms is None:
         parts.append("no RTT")
     elif baseline_ms is not None:

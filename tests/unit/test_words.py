@@ -147,7 +147,6 @@ NAMES: Final[dict[str, str]] = {
     "nobody": "the user of that name",
     "NOBODY": "the user of that name",
     "_NOBODY": "the user of that name",
-    "marks-beside-sim": "the file of a kept result, by the name of its part",
     "it_signals_at_the_times_of_its_control_law": "CoDel's control law, RFC 8289",
     "most_common": "a method of collections.Counter",
     "octets": "a method of Rust's IP addresses",

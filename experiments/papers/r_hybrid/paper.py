@@ -2,7 +2,8 @@
 
 Figures 2 to 4 have one path (`path.py`), with changes of loss and marking threshold. Figure 5 is computed
 (`series.py`). Beyond the paper: how long a switch takes (`timing.py`), a host with two kinds of peers
-(`peers.py`), and what is mistaken for sharing (`false.py`). `docs/papers/r-hybrid.md` has the results.
+(`peers.py`), what is mistaken for sharing (`false.py`), and shares next to kernel CUBIC
+(`next_to_cubic.py`). `docs/papers/r-hybrid.md` has the results.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from experiments import plots
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.r_hybrid.claims import CLAIMS, LITERAL, OWN_ONLY, STRICT
 from experiments.papers.r_hybrid.false import FALSE_SWITCHES
+from experiments.papers.r_hybrid.next_to_cubic import NEXT_TO_CUBIC
 from experiments.papers.r_hybrid.path import (
     AGGRESSIVE_US,
     BBR,
@@ -243,6 +245,7 @@ _PARTS: Final = (
     TIMING,
     TWO_PEERS,
     FALSE_SWITCHES,
+    NEXT_TO_CUBIC,
 )
 
 PAPER: Final = Paper.of(

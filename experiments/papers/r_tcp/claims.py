@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from ccp_algs.rtcp.options import Options
 from experiments.papers.comparisons import EQUAL, LESS, MORE, Claim, Comparison, by_both_rules
 from experiments.papers.variants import KERNEL
 from experiments.plots import label
@@ -26,6 +27,8 @@ MB: Final = 1_000_000
 
 AUTHORS: Final = "the public programs of mBBR, SmBBR and BBRv2 are for older kernels; they were not run"
 RULE: Final = "probes that also wait for 200 packets"
+OWN_PKTS: Final = Options().probe_every_pkts
+LIMITERS_RATE: Final = "goodput is the limiter's rate, whatever eta and gamma are"
 ETA: Final = "the paper's probes wait for eta round trips alone"
 FIRST_BURST: Final = (
     "over operator 1 most of the remaining retransmissions are the burst in flight when the bucket runs dry"
@@ -65,18 +68,21 @@ def _far(name: str, mb: float, *bounds: float | None) -> Comparison:
     return _by(name, says, of, by, *bounds, where=f"{mb:g} MB")
 
 
-def _tuned(name: str, algorithm: str, column: str, *bounds: float | None) -> list[Comparison]:
+def _tuned(
+    name: str, algorithm: str, column: str, *bounds: float | None, pkts: int = OWN_PKTS
+) -> list[Comparison]:
     points = (
-        {"probe_every_rounds": 25, "probe_gain_ratio": 0.1},
-        {"probe_every_rounds": 15, "probe_gain_ratio": 0.25},
+        {"probe_every_rounds": 25, "probe_gain_ratio": 0.1, "probe_every_pkts": pkts},
+        {"probe_every_rounds": 15, "probe_gain_ratio": 0.25, "probe_every_pkts": pkts},
     )
+    rule = "" if pkts else ", the paper's probes"
     what = "goodput" if column == GOODPUT else "retransmissions"
     control = "CUBIC" if algorithm == R_CUBIC else "BBRv1"
     found = []
     for operator in ("op2", "op3"):
         of, by = ({"algorithm": algorithm, "operator": operator, **point} for point in points)
-        says = f"ratio of {control}'s {what} with eta 25, gamma 10 % to that with eta 15, gamma 25 %"
-        found.append(_by(f"{name}, {operator}", says, of, by, *bounds, column=column, where=operator))
+        says = f"ratio of {control}'s {what} with eta 25, gamma 10 % to that with eta 15, gamma 25 %{rule}"
+        found.append(_by(f"{name}, {operator}{rule}", says, of, by, *bounds, column=column, where=operator))
     return found
 
 
@@ -385,7 +391,7 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         "alpha, epsilon and omega hardly matter, beta and theta do",
         why="`traces` has a table and figures of these parameters, but the claim gives no bound",
     ),
-    *_by_both(
+    *by_both_rules(
         Claim(
             "Tables 6 and 7",
             "rarer and smaller probes cause fewer retransmissions",
@@ -396,6 +402,14 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
             ],
             why="eta changes nothing, because a probe also waits for 200 packets",
         ),
+        RULE,
+        "",
+        [
+            *_tuned("bbr again", R_BBR, RETRANS, *LESS, pkts=0),
+            *_tuned("cubic again", R_CUBIC, RETRANS, *LESS, pkts=0),
+        ],
+    ),
+    *by_both_rules(
         Claim(
             "Tables 6 and 7",
             "rarer and smaller probes cost BBRv1 goodput, but not CUBIC",
@@ -404,8 +418,14 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
                 *_tuned("bbr goodput", R_BBR, GOODPUT, *LESS),
                 *_tuned("cubic goodput", R_CUBIC, GOODPUT, *EQUAL),
             ],
-            why="goodput is the limiter's rate, whatever eta and gamma are",
+            why=LIMITERS_RATE,
         ),
+        RULE,
+        LIMITERS_RATE,
+        [
+            *_tuned("bbr goodput", R_BBR, GOODPUT, *LESS, pkts=0),
+            *_tuned("cubic goodput", R_CUBIC, GOODPUT, *EQUAL, pkts=0),
+        ],
     ),
     Claim(
         "Table 8",

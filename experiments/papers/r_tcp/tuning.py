@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from ccp_algs.rtcp.options import Options
 from experiments import plots
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.download import MB, downloads
@@ -19,9 +20,11 @@ from experiments.sweep import Grid
 ETAS: Final = (15, 20, 25)
 GAMMAS: Final = (0.1, 0.15, 0.2, 0.25)
 QUICK: Final = ((20, 0.1), (20, 0.2), (25, 0.1))
+WAITS_PKTS: Final = (0, Options().probe_every_pkts)
+"""Number of packets that are also delivered between probes: the paper's, and ccplane's default."""
 OPERATORS: Final = ("op2", "op3")
 
-_PROBING: Final = ("probe_every_rounds", "probe_gain_ratio")
+_PROBING: Final = ("probe_every_rounds", "probe_gain_ratio", "probe_every_pkts")
 
 
 def _grids(size: Size) -> list[Grid]:
@@ -34,10 +37,11 @@ def _grids(size: Size) -> list[Grid]:
         algorithms=(R_CUBIC, R_BBR),
     )
     axis = {
-        f"eta {eta}, gamma {100 * gamma:g} %": {
-            "flows.*.params": dict(zip(_PROBING, (eta, gamma), strict=True))
+        f"eta {eta}, gamma {100 * gamma:g} %, {pkts} packets": {
+            "flows.*.params": dict(zip(_PROBING, (eta, gamma, pkts), strict=True))
         }
         for eta, gamma in points
+        for pkts in WAITS_PKTS
     }
     return apart(size.name, size.times(6, 10), base_of, {"probing": axis})
 
@@ -51,7 +55,8 @@ def tuned(result: Result) -> pd.DataFrame:
 def _findings(runs: Runs) -> Findings:
     rows = runs.rows(tuned).sort_values(["algorithm", "operator", *_PROBING], kind="stable")
     values = ["retrans_pct", "goodput_bytes_per_s"]
-    named = rows.assign(case=rows["algorithm"].map(label) + ", " + rows["operator"])
+    waits = rows["probe_every_pkts"].map(lambda pkts: f", {pkts} packets")
+    named = rows.assign(case=rows["algorithm"].map(label) + ", " + rows["operator"] + waits)
     return Findings(
         [Table.of(rows, "Parameters of probes", ["algorithm", "operator", *_PROBING], values)],
         {

@@ -72,6 +72,7 @@ impl Options {
             ports_per_client: 0,
             falls_apart: 1,
             kept_us: 600_000_000,
+            probe_every_pkts: 200,
         }
     }
 }

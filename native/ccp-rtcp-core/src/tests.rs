@@ -34,7 +34,11 @@ struct Sender {
 
 impl Sender {
     fn new(limit: f64, bucket_bytes: f64, lost_of_100: u64) -> Self {
-        let limiter = Limiter::new(Detector::new(Options::usual(), MSS));
+        Self::with(Options::usual(), limit, bucket_bytes, lost_of_100)
+    }
+
+    fn with(options: Options, limit: f64, bucket_bytes: f64, lost_of_100: u64) -> Self {
+        let limiter = Limiter::new(Detector::new(options, MSS));
         let now = Progress { min_rtt_us: RTT_US as u32, srtt_us: RTT_US as u32, ..Progress::default() };
         let mut sender = Self {
             limiter,
@@ -139,8 +143,9 @@ fn what_a_limit_lets_through_is_sent_and_little_more() {
 }
 
 /// Duration of the cap before a probe, and of the probe [rounds]; and packets delivered meanwhile.
-fn first_probe(limit: f64) -> (f64, f64, u64) {
-    let mut sender = Sender::new(limit * MBIT, 500e3, 0);
+fn first_probe(limit: f64, every_pkts: u64) -> (f64, f64, u64) {
+    let options = Options { probe_every_pkts: every_pkts, ..Options::usual() };
+    let mut sender = Sender::with(options, limit * MBIT, 500e3, 0);
     let (mut capped, mut probing, mut delivered) = (None, None, 0);
     while probing.is_none() || sender.limiter.stage() == RTCP_STAGE_PROBING {
         let before = sender.limiter.stage();
@@ -163,16 +168,23 @@ fn first_probe(limit: f64) -> (f64, f64, u64) {
 
 #[test]
 fn it_probes_after_20_rounds_and_stops_at_losses() {
-    let (capped, probing, _) = first_probe(8.0);
+    let (capped, probing, _) = first_probe(8.0, 200);
     assert!((19.9..21.0).contains(&capped), "{capped} rounds");
     assert!((1.0..4.0).contains(&probing), "{probing} rounds");
 }
 
 #[test]
 fn it_probes_after_200_packets_where_20_rounds_are_fewer() {
-    let (capped, _, delivered) = first_probe(1.04);
+    let (capped, _, delivered) = first_probe(1.04, 200);
     assert!(capped > 40.0, "{capped} rounds");
     assert!((198..210).contains(&delivered), "{delivered} packets");
+}
+
+#[test]
+fn the_papers_probes_wait_for_20_rounds_alone() {
+    let (capped, _, delivered) = first_probe(1.04, 0);
+    assert!((19.9..21.0).contains(&capped), "{capped} rounds");
+    assert!(delivered < 80, "{delivered} packets");
 }
 
 #[test]

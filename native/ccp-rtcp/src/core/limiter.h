@@ -2,7 +2,7 @@
 /*
  * R-TCP's limiter: how much all flows of a limited client together may send. Call it after the detector.
  *
- * CAPPED -- eta rounds, 200 packets --> PROBING -- {B, R} changed, or more than its tokens arrived --> RAISED
+ * CAPPED -- eta rounds and packets ----> PROBING -- {B, R} changed, or more than its tokens arrived --> RAISED
  *    ^                                     |                                                             |
  *    '------- losses, or no effect ------------------------------------------------------------- steps 1 to 3
  *    ^                                                                                                   |
@@ -20,8 +20,8 @@
  *   packets are weak evidence; each step requires more.
  * - A probe continues while nothing is lost and tokens may be the reason, until it has sent twice as much above R. It ends
  *   immediately when packets are lost and no more than R arrives: then the bucket is empty.
- * - 200 packets are delivered between two probes: a probe costs one or two packets, which would exceed a hundredth if an
- *   sRTT holds few.
+ * - Packets are also counted between two probes (`probe_every_pkts`; the paper: 0): a probe costs one or two packets, which
+ *   would exceed a hundredth if an sRTT holds few, and random losses have to be measured in between.
  * - While a verdict is pending, the cap is twice the estimated rate: sending at the earlier rate would only cause losses. A
  *   lower cap would lose nothing, but a verdict needs losses. Only an estimate that was stable while packets were lost caps.
  *   Before that it is a mean over a time in which the flow waited for a timeout: a cap at it also loses nothing, and keeps
@@ -41,11 +41,11 @@ enum {
 	RTCP_RAISES = 3, /* steps after probing, each with twice the gain */
 	RTCP_RAISE_ROUNDS = 2, /* the second sees the first one's data delivered */
 	RTCP_RAISE_LOST_PKTS = 3, /* fewer are not significant */
-	RTCP_PROBE_EVERY_PKTS = 200,
 	RTCP_PROOF_PKTS = 4, /* ACKs may be some packets early or late */
 	RTCP_SETTLING_ROUNDS = 4, /* a probe's losses are detected later */
-	RTCP_SETTLING_PKTS = RTCP_PROBE_EVERY_PKTS / 2,
+	RTCP_SETTLING_PKTS = 100,
 	RTCP_LEARNING_PKTS = RTCP_SETTLING_PKTS / 2, /* after that; fewer are not significant */
+	RTCP_SPARED_PKTS = 100, /* a probe is forgiven losses per this number of packets */
 	RTCP_MIN_LOSS_PPM = 5000, /* smaller loss rates are not forgiven to probes */
 };
 
@@ -128,7 +128,7 @@ static inline void rtcp_limiter_probe(struct rtcp_limiter *l, const struct rtcp_
 {
 	l->spared_pkts = 0;
 	if (rtcp_is_lossy(l))
-		l->spared_pkts = 2 + (__u64)l->loss_ppm * RTCP_PROBE_EVERY_PKTS / RTCP_PPM;
+		l->spared_pkts = 2 + (__u64)l->loss_ppm * 2 * RTCP_SPARED_PKTS / RTCP_PPM;
 	l->raises = 0;
 	l->due_bytes = 0;
 	l->gain_ppm = 0;
@@ -152,7 +152,7 @@ static inline __u64 rtcp_spared_pkts(const struct rtcp_limiter *l, const struct 
 {
 	__u64 delivered_pkts = rtcp_moved(now->delivered_pkts, l->probe.delivered_pkts);
 
-	return l->spared_pkts * (1 + delivered_pkts / (RTCP_PROBE_EVERY_PKTS / 2));
+	return l->spared_pkts * (1 + delivered_pkts / RTCP_SPARED_PKTS);
 }
 
 /*
@@ -264,9 +264,11 @@ static inline int rtcp_probe_is_due(const struct rtcp_limiter *l, const struct r
 				    const struct rtcp_progress *now)
 {
 	__u64 delivered_pkts = rtcp_moved(now->delivered_pkts, l->begin.delivered_pkts);
+	__u64 enough_pkts = o->probe_every_pkts;
+
 	/* A probe's cost is small compared with other losses, but whether these continue has to be measured. */
-	__u32 enough_pkts =
-		rtcp_is_lossy(l) ? RTCP_SETTLING_PKTS + RTCP_LEARNING_PKTS : RTCP_PROBE_EVERY_PKTS;
+	if (rtcp_is_lossy(l))
+		enough_pkts = rtcp_min(enough_pkts, RTCP_SETTLING_PKTS + RTCP_LEARNING_PKTS);
 
 	return l->rounds >= o->probe_every_rounds && delivered_pkts >= enough_pkts;
 }

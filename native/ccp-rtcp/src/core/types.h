@@ -58,6 +58,7 @@ struct rtcp_options {
 	__u32 ports_per_client; /* per address, in blocks from port 1024 on; 0: all */
 	__u32 falls_apart; /* 0, 1: connections that cannot share a bucket are separate clients */
 	__u64 kept_us; /* a limited client is remembered this long without a connection */
+	__u64 probe_every_pkts; /* delivered between two probes, at least */
 };
 
 /* Sums over the flows of a client, which never decrease, and the RTTs of the flow whose ACK arrives. */

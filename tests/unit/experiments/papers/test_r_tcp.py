@@ -30,7 +30,7 @@ from experiments.papers.r_tcp.runs import (
     transfers,
 )
 from experiments.papers.r_tcp.transfers import IDLE_S, twice
-from experiments.papers.r_tcp.tuning import ETAS, GAMMAS
+from experiments.papers.r_tcp.tuning import ETAS, GAMMAS, WAITS_PKTS
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
 from experiments.scenario import Scenario
@@ -140,8 +140,9 @@ def test_limits_end_after_20_s_of_each_flow_and_in_each_repeat_at_another_time()
 
 def test_all_of_tables_6_and_7_is_run() -> None:
     params = [run.scenario.flows[0].params for run in runs_of("tuning", FULL)]
-    found = {(one["probe_every_rounds"], one["probe_gain_ratio"]) for one in params}
-    assert found == {(eta, gamma) for eta in ETAS for gamma in GAMMAS}
+    found = {(one["probe_every_rounds"], one["probe_gain_ratio"], one["probe_every_pkts"]) for one in params}
+    assert found == {(eta, gamma, pkts) for eta in ETAS for gamma in GAMMAS for pkts in WAITS_PKTS}
+    assert WAITS_PKTS == (0, 200)
 
 
 def result_of(scenario: Scenario, limits: pd.DataFrame | None = None, connections: int = 1) -> Result:

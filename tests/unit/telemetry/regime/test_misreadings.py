@@ -83,3 +83,39 @@ def test_a_path_whose_probes_stay_away_for_a_window_is_shared() -> None:
     assert seen[:9] == [SINGLE_OWNER] * 9  # four missing RTTs, and three estimates
     assert seen[9] == SHARED
     assert seen[-1] == SINGLE_OWNER
+
+
+def decided(mode: str, tenths: list[int]) -> list[str]:
+    """Regimes per 100 ms on a path whose queue stays below delta, with marks in some tenths of a second."""
+    detector = Detector(MODES[mode].options_for(100))
+    quiet, busy = (signal(100, rtt_min_us=20_000, rtt_p99_us=24_900, ce_marks=marks) for marks in (0, 120))
+    seen = [busy if at in tenths else quiet for at in range(160)]
+    return [detector.observe(observation_of(one, at / 10)).regime for at, one in enumerate(seen)]
+
+
+@pytest.mark.parametrize("mode", ["fast", "own"])
+def test_competitors_whose_marks_are_rarer_than_windows_are_found(mode: str) -> None:
+    """CUBIC next to CUBIC: marks once in 0.8 s, in the simulator, on 200 Mbit/s that mark at 5 ms."""
+    sparse = decided(mode, [20, 28, 36, 43, 50, 58, 66, 74, 82, 90])
+    assert set(sparse[10:20]) == {SINGLE_OWNER}
+    assert sparse.index(SHARED, 10) <= 20 + 25  # in the third second with marks
+    assert set(sparse[45:90]) == {SHARED}
+    assert sparse[-1] == SINGLE_OWNER  # seven seconds after the last mark
+
+
+@pytest.mark.parametrize("mode", ["fast", "own", "paper"])
+def test_one_burst_of_marks_is_no_competitor(mode: str) -> None:
+    assert set(decided(mode, [60, 61])[40:]) == {SINGLE_OWNER}
+
+
+def test_marks_in_every_window_are_found_within_half_a_second() -> None:
+    dense = decided("fast", list(range(60, 70)))
+    assert dense.index(SHARED, 10) <= 65
+    assert dense[-1] == SINGLE_OWNER
+
+
+@pytest.mark.parametrize(
+    ("mode", "window_ms", "intervals"), [("fast", 500, 2), ("fast", 5000, 1), ("paper", 1000, 5)]
+)
+def test_periods_keep_their_length_if_the_window_changes(mode: str, window_ms: int, intervals: int) -> None:
+    assert MODES[mode].options_for(window_ms).event_intervals == intervals

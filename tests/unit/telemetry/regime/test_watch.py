@@ -160,7 +160,9 @@ def test_the_modes_are_those_of_the_paper_and_a_faster_one() -> None:
     assert (paper.window_ms, paper.options) == (5000, DetectorOptions())
     assert paper.options == DetectorOptions(window=5, persistence=3, majority=0.6, cooldown_s=15, delta_ms=5)
     assert (fast.window_ms, fast.probe_ms) == (100, 10)
-    assert fast.options == DetectorOptions(cooldown_s=1, noise_ce_marks=0.02, noise_retransmits=0.02)
+    assert fast.options == DetectorOptions(
+        cooldown_s=1, noise_ce_marks=0.02, noise_retransmits=0.02, event_intervals=10
+    )
     for mode in MODES.values():
         assert mode.window_ms % mode.interval_ms == 0
     with pytest.raises(RegimeError) as raised:
