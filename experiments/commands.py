@@ -53,7 +53,6 @@ _MAX_ROWS: Final = 40
 @app.command(
     "run",
     epilog=options.examples(
-        "ccp experiment examples",
         "ccp experiment run examples/scenarios/two-flows.yaml --datapath sim",
         "sudo ccp experiment run examples/scenarios/two-flows.yaml -p duration_s=5 -o out/two-flows",
     ),
@@ -88,7 +87,6 @@ def run_(
 @app.command(
     "sweep",
     epilog=options.examples(
-        "ccp experiment examples",
         "ccp experiment sweep examples/scenarios/buffers.yaml --dry-run",
         "sudo ccp experiment sweep examples/scenarios/buffers.yaml --repeats 10",
     ),
