@@ -165,10 +165,16 @@ def test_window_probes_carry_no_echoes(chain: Chain) -> None:
         assert server.recv(100) == b"question"
         server.setblocking(False)
         sent_bytes = 0
-        with contextlib.suppress(BlockingIOError):  # the first packet acknowledges; then the window is full
-            while True:
-                sent_bytes += server.send(bytes(1 << 16))
-        wait_until(lambda: window_probes(chain) > probes)
+
+        def has_probed() -> bool:
+            """Send as much as there is room for; the first packet acknowledges the question."""
+            nonlocal sent_bytes
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    sent_bytes += server.send(bytes(1 << 16))
+            return window_probes(chain) > probes
+
+        wait_until(has_probed)
         while sent_bytes:
             sent_bytes -= len(client.recv(1 << 16))
         server.setblocking(True)
