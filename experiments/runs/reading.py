@@ -130,7 +130,7 @@ def full(value: Any) -> Any:
 
 
 def refuse(raw: Any, field: str, kind: str, command: str, origin: str) -> None:
-    """Refuse a file of another kind, which a field tells, instead of reporting each of its fields.
+    """Refuse a file of another kind, recognised by a field, instead of reporting each of its fields.
 
     Raises:
         ScenarioError: `scenario.bad_field`; it names the command for that kind.
