@@ -20,6 +20,7 @@ from experiments.errors import ResultError, ScenarioError
 from experiments.examples_command import examples, notebook
 from experiments.qlog import qlog
 from experiments.run_options import Datapath, Jobs, On
+from experiments.runs.figures import figure, median
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +53,8 @@ _MAX_ROWS: Final = 40
 @app.command(
     "run",
     epilog=options.examples(
-        "ccp experiment run experiments/scenarios/two-flows.yaml --datapath sim",
-        "sudo ccp experiment run experiments/scenarios/two-flows.yaml -p duration_s=5 -o out/two-flows",
+        "ccp experiment run examples/scenarios/two-flows.yaml --datapath sim",
+        "sudo ccp experiment run examples/scenarios/two-flows.yaml -p duration_s=5 -o out/two-flows",
     ),
 )
 def run_(
@@ -86,8 +87,8 @@ def run_(
 @app.command(
     "sweep",
     epilog=options.examples(
-        "ccp experiment sweep experiments/scenarios/buffers.yaml --dry-run",
-        "sudo ccp experiment sweep experiments/scenarios/buffers.yaml --repeats 10",
+        "ccp experiment sweep examples/scenarios/buffers.yaml --dry-run",
+        "sudo ccp experiment sweep examples/scenarios/buffers.yaml --repeats 10",
     ),
 )
 def sweep_(
@@ -384,7 +385,9 @@ def _show_regimes(result: Result) -> None:
 
 
 def _show_sweep(results: ResultSet) -> None:
-    """Print medians over the repeats, one row for each point and flow."""
+    """Print medians over the repeats with their intervals, one row for each point and flow."""
+    from experiments.statistics import min_runs
+
     table = results.table()
     if table.empty:
         return
@@ -392,32 +395,26 @@ def _show_sweep(results: ResultSet) -> None:
     keys = [*axes, "flow"]
     if not any(axis.endswith(".algorithm") for axis in axes):
         keys.append("algorithm")
-    shown = ["goodput_bytes_per_s", "retrans_pct", "rtt_p50_us", "rtt_p95_us"]
-    grouped = table.groupby(keys, sort=False, dropna=False)
-    medians = grouped[shown].median().assign(runs=grouped.size()).reset_index()
-    screen = Table(title=f"{results.name}: medians")
+    groups = list(table.groupby(keys, sort=False, dropna=False))
+    has_interval = max(len(own) for _, own in groups) >= min_runs()
+    screen = Table(title=f"{results.name}: medians" + r" \[95% interval]" * has_interval)
     for name in keys:
         screen.add_column(name.rpartition(".")[2], overflow="fold")
     headings = ("runs", "goodput\n[not bold]Mbit/s", "retransmitted\n[not bold]%")
     for heading in (*headings, "RTT p50\n[not bold]ms", "RTT p95\n[not bold]ms"):
         screen.add_column(heading, justify="right")
-    for row in medians.head(_MAX_ROWS).to_dict("records"):
+    for at, own in groups[:_MAX_ROWS]:
         screen.add_row(
-            *(str(row[name]) for name in keys),
-            str(row["runs"]),
-            figure(row["goodput_bytes_per_s"], 125e3, 2),
-            figure(row["retrans_pct"], 1, 2),
-            figure(row["rtt_p50_us"], 1e3, 1),
-            figure(row["rtt_p95_us"], 1e3, 1),
+            *map(str, at),
+            str(len(own)),
+            median(own["goodput_bytes_per_s"], 125e3, 2),
+            median(own["retrans_pct"], 1, 2),
+            median(own["rtt_p50_us"], 1e3, 1),
+            median(own["rtt_p95_us"], 1e3, 1),
         )
-    if len(medians) > _MAX_ROWS:
-        screen.caption = f"and {len(medians) - _MAX_ROWS} more; --json prints all"
+    if len(groups) > _MAX_ROWS:
+        screen.caption = f"and {len(groups) - _MAX_ROWS} more; --json prints all"
     console().print(screen)
-
-
-def figure(value: Any, unit: float, digits: int) -> str:
-    """Format a number in a unit; `?` if it is missing."""
-    return "?" if value is None or value != value else f"{value / unit:,.{digits}f}"
 
 
 def _show_plan(runs: list[Any], out: Path, jobs: int, as_json: bool) -> None:

@@ -144,6 +144,7 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
         """
         path = Path(path)
         raw = reading.parse_yaml(reading.read_text(path), str(path))
+        reading.refuse(raw, "axes", "grid", "ccp experiment sweep", str(path))
         return cls.parse(raw, str(path), path.parent)
 
     def save(self, path: str | Path) -> None:

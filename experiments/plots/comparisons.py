@@ -21,6 +21,8 @@ COLOUR_MAP: Final = "viridis"
 """Colour map with even steps of lightness, for all kinds of colour vision and for print."""
 _DECADES: Final = 100
 """Minimum ratio of maximum to minimum for a logarithmic axis."""
+_FILLED: Final = 0.97
+"""Maximum share of a vertical axis from 0 that values take, so that markers are drawn whole."""
 _MAX_TICKS: Final = 8
 """Maximum number of values that are all written below an axis."""
 _BAR_SHARE: Final = 0.8
@@ -163,7 +165,8 @@ def lines(
         if log:
             axes.set_yscale("log")
         else:
-            axes.set_ylim(bottom=0)
+            highest = axes.dataLim.y1
+            axes.set_ylim(0, max(axes.get_ylim()[1], highest / _FILLED))
         ticks = in_order(estimates[x])
         if len(ticks) > 1 and 0 < _DECADES * ticks[0] <= ticks[-1]:
             axes.set_xscale("log")

@@ -97,24 +97,28 @@ def of_sweep(results: ResultSet) -> dict[str, style.Plot]:
     numeric = [axis for axis in axes if pd.api.types.is_numeric_dtype(table[axis])]
     named = [axis for axis in axes if axis not in numeric]
     compared = [column for column in COMPARED if table[column].notna().any()]
+    where = " and ".join(sorted({place(one) for one in results} - {""}))
     plots = {}
     for column in compared:
         name = column.partition("_bytes")[0].removesuffix("_us").replace("_", "-")
         title = f"{results.name}: {quantity(column).name}"
         if len(numeric) > 1:
-            plots[f"{name}-map"] = heat_map(table, column, numeric[0], numeric[1], title=title)
+            plots[f"{name}-map"] = heat_map(
+                table, column, numeric[0], numeric[1], title=title, subtitle=where
+            )
         elif numeric:
-            plots[f"{name}-lines"] = lines(table, column, numeric[0], title=title)
+            plots[f"{name}-lines"] = lines(table, column, numeric[0], title=title, subtitle=where)
         else:
-            plots[f"{name}-bars"] = bars(table, column, group=named[0] if named else None, title=title)
+            group = named[0] if named else None
+            plots[f"{name}-bars"] = bars(table, column, group=group, title=title, subtitle=where)
     if {"goodput_bytes_per_s", "rtt_p95_us"} <= set(compared):
-        plots |= _of_points(table, axes, f"{results.name}: throughput and delay")
+        plots |= _of_points(table, axes, f"{results.name}: throughput and delay", where)
     return plots
 
 
-def _of_points(table: pd.DataFrame, axes: Sequence[str], title: str) -> dict[str, style.Plot]:
+def _of_points(table: pd.DataFrame, axes: Sequence[str], title: str, where: str) -> dict[str, style.Plot]:
     """Return throughput against delay, one figure per point of a sweep."""
-    note = "one value per run; ellipses of one standard deviation"
+    note = "one value per run; means, and ellipses of one standard deviation" + (where and f"; {where}")
     if not axes:
         return {"throughput-delay": throughput_delay(table, delay="rtt_p95_us", title=title, note=note)}
     points = list(table.groupby(list(axes), sort=False, dropna=False))
@@ -174,7 +178,12 @@ def describe(result: Result) -> str:
 
 def origin(result: Result) -> str:
     """Return the footnote of the figures of one run."""
-    kernel = result.metadata.get("machine", {}).get("kernel")
-    place = "; simulated" if "simulator" in result.metadata else f"; Linux {kernel}" if kernel else ""
+    where = place(result)
     state = "" if result.complete else "; incomplete"
-    return f"one run, seed {result.metadata['seed']}" + place + state
+    return f"one run, seed {result.metadata['seed']}" + (where and f"; {where}") + state
+
+
+def place(result: Result) -> str:
+    """Return where a run took place: in the simulator, or on which kernel; empty if unknown."""
+    kernel = result.metadata.get("machine", {}).get("kernel")
+    return "simulated" if "simulator" in result.metadata else f"Linux {kernel}" if kernel else ""

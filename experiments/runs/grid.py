@@ -90,6 +90,7 @@ class Grid:
         """
         path = Path(path)
         raw = reading.parse_yaml(reading.read_text(path), str(path))
+        reading.refuse(raw, "topology", "scenario", "ccp experiment run", str(path))
         file = reading.convert(raw, _File, str(path))
         if isinstance(file.base, str):
             base = Scenario.load(path.parent / file.base)

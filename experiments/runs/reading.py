@@ -104,7 +104,11 @@ def read_text(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ScenarioError(
-            "scenario.no_file", f"cannot read {path}", str(path), reason, "check the path"
+            "scenario.no_file",
+            f"cannot read {path}",
+            str(path),
+            reason,
+            "check the path; `ccp experiment examples` copies the scenarios that come with ccplane",
         ) from error
 
 
@@ -123,6 +127,22 @@ def full(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [full(one) for one in value]
     return {key: full(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def refuse(raw: Any, field: str, kind: str, command: str, origin: str) -> None:
+    """Refuse a file of another kind, recognised by a field, instead of reporting each of its fields.
+
+    Raises:
+        ScenarioError: `scenario.bad_field`; it names the command for that kind.
+    """
+    if isinstance(raw, Mapping) and field in raw:
+        raise ScenarioError(
+            "scenario.bad_field",
+            f"this is a {kind}",
+            origin,
+            f"it has the field `{field}`",
+            f"{command} {origin}",
+        )
 
 
 def convert(raw: Any, kind: type[T], origin: str = "", at: str = "") -> T:

@@ -14,11 +14,12 @@ from rich.table import Table
 from ccplane.agent import params
 from ccplane.agent.algorithms import find, name_of
 from experiments import statistics
-from experiments.commands import console, figure, file_name, print_json, show, shown_progress, summary
+from experiments.commands import console, file_name, print_json, show, shown_progress, summary
 from experiments.results import Result
 from experiments.run import run as run_scenario
 from experiments.runs import one_path
 from experiments.runs.check import SIM, is_own
+from experiments.runs.figures import median
 from experiments.runs.own_network import own_network
 from experiments.runs.sim_order import SimOrder
 from experiments.scenario import FlowSpec, Scenario
@@ -75,22 +76,15 @@ def _show_repeats(results: Sequence[Result]) -> None:
     table = Table(title=f"{results[0].name} (simulated): medians of {len(results)} runs [95% interval]")
     for heading in ("flow", "algorithm"):
         table.add_column(heading)
-    shown = {
-        name: statistics.over_repeats(flows, name, ["flow", "algorithm"])
-        for name in ("goodput_bytes_per_s", "retrans_pct", "rtt_p50_us")
-    }
     for heading in ("goodput\n[not bold]Mbit/s", "retransmitted\n[not bold]%", "RTT p50\n[not bold]ms"):
         table.add_column(heading, justify="right")
-    scales = ((125e3, 2), (1, 2), (1e3, 1))
-    for number, row in enumerate(next(iter(shown.values())).head(MAX_SHOWN).itertuples()):
-        figures = []
-        for frame, (scale, digits) in zip(shown.values(), scales, strict=True):
-            value, low, high = (
-                figure(frame[name].iloc[number], scale, digits) for name in ("value", "low", "high")
-            )
-            has_interval = bool(frame["low"].notna().iloc[number])
-            figures.append(f"{value} \\[{low}, {high}]" if has_interval else value)
-        table.add_row(str(row.flow), str(row.algorithm), *figures)
+    for at, own in list(flows.groupby(["flow", "algorithm"], sort=False))[:MAX_SHOWN]:
+        table.add_row(
+            *map(str, at),
+            median(own["goodput_bytes_per_s"], 125e3, 2),
+            median(own["retrans_pct"], 1, 2),
+            median(own["rtt_p50_us"], 1e3, 1),
+        )
     if len(results) < statistics.min_runs():
         table.caption = f"an interval needs {statistics.min_runs()} runs"
     console().print(table)

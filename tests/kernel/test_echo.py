@@ -156,6 +156,41 @@ def test_true_echoes_are_all_believed_under_load(chain: Chain) -> None:
     assert counters.received == running.sink.counters().reflected > 500
 
 
+def test_window_probes_carry_no_echoes(chain: Chain) -> None:
+    """TCP does not accept them, so their echoes would be refused, and the sender never get them."""
+    with chain.nodes() as running, chain.connected() as (client, server):
+        probes = window_probes(chain)
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        client.sendall(b"question")
+        assert server.recv(100) == b"question"
+        server.setblocking(False)
+        sent_bytes = 0
+
+        def has_probed() -> bool:
+            """Send as much as there is room for; the first packet acknowledges the question."""
+            nonlocal sent_bytes
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    sent_bytes += server.send(bytes(1 << 16))
+            return window_probes(chain) > probes
+
+        wait_until(has_probed)
+        while sent_bytes:
+            sent_bytes -= len(client.recv(1 << 16))
+        server.setblocking(True)
+        transfer(client, server, 1000)
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().removed)
+        counters = running.source.counters()
+    assert (counters.received > 0, counters.refused_segment) == (True, 0)
+
+
+def window_probes(chain: Chain) -> int:
+    """Number of probes of closed windows that the sink's host has sent."""
+    lines = chain.sink.run(["cat", "/proc/net/netstat"]).stdout.splitlines()
+    names, values = (line.split() for line in lines if line.startswith("TcpExt:"))
+    return int(values[names.index("TCPWinProbe")])
+
+
 def without_losses_and_time(echo: PathEcho) -> tuple[object, ...]:
     """What does not depend on losses and time."""
     return (

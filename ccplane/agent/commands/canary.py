@@ -22,7 +22,9 @@ PROMOTED: Final = "widened"
 """Outcome of a trial after which all flows have the new version."""
 
 app = typer.Typer(
-    help="Try a new version on some of the new flows; it takes over, or is taken back.", no_args_is_help=True
+    help="Try a new version on some of the new flows; it takes over, or is taken back.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 Algorithm = Annotated[

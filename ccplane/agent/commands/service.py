@@ -21,6 +21,7 @@ _NEXT: Final[dict[Service, str]] = {
 app = typer.Typer(
     help="Install hardened systemd units for the agent, the receiver, R-TCP or Mosquitto.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 _Services = Annotated[

@@ -54,6 +54,11 @@ def test_help_shows_what_a_commands_own_help_shows() -> None:
     assert ccp("help", "telemetry", "node") == ccp("telemetry", "node", "--help")
 
 
+def test_only_ccp_itself_offers_completion() -> None:
+    for path, command in front.tree(ROOT, CONTEXT):
+        assert not path or "install_completion" not in {one.name for one in command.params}, path
+
+
 def test_unknown_commands_are_refused_with_a_suggestion() -> None:
     refused = ccp("lod")
     assert "command.unknown" in refused
@@ -83,7 +88,7 @@ def test_help_is_a_sentence_with_examples_that_parse(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_has_help(name: str) -> None:
     for one in COMMANDS[name].params:
-        if one.name not in ("help", "install_completion", "show_completion") and not one.hidden:
+        if one.name != "help" and not one.hidden:
             assert one.help, one.name
 
 

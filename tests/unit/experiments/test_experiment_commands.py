@@ -93,6 +93,10 @@ def test_a_sweep_lists_its_runs_does_them_and_goes_on() -> None:
     assert "results: out/two-seeds" in said
     assert "12.00" in said  # medians of seeds 1 and 2, 2 and 3
     assert "20.00" in said
+    assert "[95% interval]" not in said
+    said = call("sweep", "grid.yaml", "--repeats", "6", "--out", "six")
+    assert "medians [95% interval]" in said
+    assert "28.00 [8.00, 48.00]" in said  # of seeds 1 to 6
     document = json.loads(call("sweep", "grid.yaml", "--json"))
     assert (document["planned"], document["done"], document["failed"]) == (4, 4, [])
     listed = json.loads(call("sweep", "grid.yaml", "--dry-run", "--json"))
@@ -142,6 +146,9 @@ def test_figures_are_drawn() -> None:
 def test_what_is_wrong_is_reported_without_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, slug in (
         (["run", "none.yaml"], "scenario.no_file"),
+        (["run", "grid.yaml"], "fix  ccp experiment sweep grid.yaml"),
+        (["sweep", "scenario.yaml"], "fix  ccp experiment run scenario.yaml"),
+        (["run", "examples/scenarios/web.yaml"], "ccp experiment examples"),
         (["run", "scenario.yaml", "--param", "seed"], "scenario.bad_field"),
         (["run", "scenario.yaml", "--param", "sed=1"], "`seed`"),
         (["plot", "none"], "result.not_found"),

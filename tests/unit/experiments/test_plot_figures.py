@@ -250,6 +250,12 @@ def test_lines_are_in_order_of_the_axis_and_in_its_unit() -> None:
     assert any(text.startswith("median and 95 %") for text in texts(figure))
 
 
+def test_markers_of_values_that_hardly_differ_are_not_cut_off() -> None:
+    table = repeats().assign(goodput_bytes_per_s=lambda rows: 1e6 + rows["loss_ratio"])
+    (axes,) = plots.lines(table, "goodput_bytes_per_s", "loss_ratio").axes
+    assert axes.get_ylim()[1] > 1.02 * axes.dataLim.y1
+
+
 def test_numbers_that_span_decades_have_a_logarithmic_axis() -> None:
     table = repeats().assign(
         loss_ratio=lambda rows: rows["loss_ratio"].map({0.0: 0.001, 0.01: 0.01, 0.02: 0.15})

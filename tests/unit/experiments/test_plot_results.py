@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from experiments import plots
 from experiments.metrics import SLUGS, MetricError
@@ -45,6 +47,9 @@ class Sweep:
 
     def table(self) -> pd.DataFrame:
         return self._table
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter([result()])
 
 
 def table(**axes: list[Any]) -> pd.DataFrame:
@@ -153,3 +158,8 @@ def test_every_error_of_metrics_and_plots_is_listed_and_has_a_test() -> None:
     for slug in SLUGS:
         assert text.count(f'"{slug}"') > 1, f"{slug} is listed, but never raised"
         assert f'slug == "{slug}"' in tests
+
+
+def test_figures_of_a_sweep_say_where_it_ran() -> None:
+    for figure in of_sweep(Sweep(table(delay_us=[5_000, 10_000]), "delay_us")).values():
+        assert any("Linux 6.18" in text.get_text() for text in figure.findobj(Text))

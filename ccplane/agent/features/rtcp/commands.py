@@ -35,7 +35,11 @@ from telemetry.signals import on_signals
 if TYPE_CHECKING:
     from ccplane.base._native import RtcpTransfer
 
-app = typer.Typer(help="Detect token-bucket rate limits and stay under them (R-TCP).", no_args_is_help=True)
+app = typer.Typer(
+    help="Detect token-bucket rate limits and stay under them (R-TCP).",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 _TURN_S = 0.1
 """Time between two reads of verdicts [s]."""

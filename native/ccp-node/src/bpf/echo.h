@@ -138,6 +138,21 @@ static __always_inline bool is_pure_ack(struct __sk_buff *skb, const struct pack
 	       (length_flags[1] & (TCP_FIN | TCP_SYN | TCP_RST | TCP_ACK)) == TCP_ACK;
 }
 
+/* Window probes and keepalives are old segments, which the other end answers, but does not accept. */
+static __always_inline bool is_probe(struct __sk_buff *skb, const struct packet *packet)
+{
+	struct bpf_sock *sk = (struct bpf_sock *)skb->sk;
+	struct bpf_tcp_sock *tcp;
+
+	if (!sk)
+		return false;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return false;
+	tcp = bpf_tcp_sock(sk);
+	return tcp && (s32)(packet->tcp_sequence - tcp->snd_una) < 0;
+}
+
 /* Sink: puts new path telemetry into a pure ACK of the flow. */
 static __noinline int reflect(struct __sk_buff *skb, struct packet *packet)
 {
@@ -146,7 +161,7 @@ static __noinline int reflect(struct __sk_buff *skb, struct packet *packet)
 	struct node_path *known;
 	struct node_flow flow;
 
-	if (!packet || !is_pure_ack(skb, packet))
+	if (!packet || !is_pure_ack(skb, packet) || is_probe(skb, packet))
 		return 0;
 	__builtin_memcpy(flow.saddr, packet->flow.daddr, sizeof(flow.saddr));
 	__builtin_memcpy(flow.daddr, packet->flow.saddr, sizeof(flow.daddr));
