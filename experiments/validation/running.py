@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,7 @@ from experiments.runs import reading
 from experiments.runs.reports import RunReport
 from experiments.scenario import Scenario
 from experiments.sweep import Grid, planned, sweep
+from experiments.validation import rules
 
 KERNEL: Final = "ebpf"
 SIMULATOR: Final = "sim"
@@ -73,6 +75,7 @@ def collect(
     *,
     jobs: int = 1,
     run: bool = True,
+    again: bool = False,
     report: RunReport | None = None,
 ) -> pd.DataFrame:
     """Do the missing runs, and return the figures of all.
@@ -83,6 +86,7 @@ def collect(
         out: Directory of the results. Those of the simulator depend on its build.
         jobs: Number of parallel runs; those with ccplane's algorithms take turns.
         run: Whether to do missing runs.
+        again: Whether to delete, before that, runs that do not count.
         report: Receives progress.
 
     Returns:
@@ -95,8 +99,10 @@ def collect(
     rows: list[dict[str, Any]] = []
     for number in range(1, rounds + 1):
         for datapath in DATAPATHS:
-            grid = _grid(scenarios, number, datapath)
-            done = _results(grid, _place(out, datapath, number), jobs, run, report)
+            grid, place = _grid(scenarios, number, datapath), _place(out, datapath, number)
+            if again:
+                _delete_disturbed(grid, place)
+            done = _results(grid, place, jobs, run, report)
             rows += [row_of(one) | {"round": number} for one in done]
     order = {name: place for place, name in enumerate(one.name for one in scenarios)}
     columns = ["case", "datapath", "round"]
@@ -126,6 +132,13 @@ def _build() -> str:
     for file in sorted(Path(runs.__file__).parent.glob("sim*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:_BUILD_DIGITS]
+
+
+def _delete_disturbed(grid: Grid, place: Path) -> None:
+    for one in planned(grid):
+        directory = place / one.key
+        if is_complete(directory) and rules.reason(pd.Series(row_of(Result.load(directory)))) is not None:
+            shutil.rmtree(directory)
 
 
 def _results(grid: Grid, place: Path, jobs: int, run: bool, report: RunReport | None) -> list[Result]:
