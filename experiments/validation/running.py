@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import random
 import shutil
@@ -13,7 +14,7 @@ import msgspec
 import pandas as pd
 
 from ccplane.base import _native
-from experiments import runs
+from experiments import processes, runs
 from experiments.left_out import idle_ratio, late_us, taken_ratio
 from experiments.papers.tables import figures_of
 from experiments.results import Result, is_complete
@@ -78,7 +79,7 @@ def collect(
     again: bool = False,
     report: RunReport | None = None,
 ) -> pd.DataFrame:
-    """Do the missing runs, and return the figures of all.
+    """Do the missing runs, those of the kernel before other processes, and return the figures of all.
 
     Args:
         scenarios: Scenarios of the first round.
@@ -143,5 +144,7 @@ def _delete_disturbed(grid: Grid, place: Path) -> None:
 
 def _results(grid: Grid, place: Path, jobs: int, run: bool, report: RunReport | None) -> list[Result]:
     if run:
-        sweep(grid, out=place, jobs=jobs, report=report)
+        is_real = grid.base.datapath == KERNEL
+        with processes.going_first() if is_real else contextlib.nullcontext():
+            sweep(grid, out=place, jobs=jobs, report=report)
     return [Result.load(place / one.key) for one in planned(grid) if is_complete(place / one.key)]

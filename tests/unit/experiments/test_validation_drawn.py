@@ -28,7 +28,7 @@ from experiments.validation import drawing, rules, running
 from experiments.validation import report as reports
 from experiments.validation.command import app
 from experiments.validation.drawing import KINDS, Drawn, draw_scenarios, part_of
-from experiments.validation.heldout import MIN_RETRANS_PKTS, QUANTITIES, Heldout, Spread
+from experiments.validation.heldout import MIN_RETRANS_PKTS, QUANTITIES, Case, Heldout, Spread
 from tests.unit.experiments.recorded import record
 
 
@@ -260,11 +260,54 @@ def heldout(tmp_path: Path) -> Heldout:
     return Heldout.of(drawn, pd.DataFrame(rows))
 
 
-def test_cases_are_judged_by_medians_of_runs_that_count(heldout: Heldout) -> None:
+def test_one_simulated_run_and_another_of_the_kernel_are_compared_with_one_of_the_kernel(
+    heldout: Heldout,
+) -> None:
     found = heldout.errors()
     assert list(found) == ["s1-001", "s1-002"]
-    assert found["s1-001"]["goodput_bytes_per_s"] == pytest.approx(0.1)
+    assert found["s1-001"]["goodput_bytes_per_s"] == pytest.approx(0.109)
     assert heldout.kernels_own()["s1-001"]["goodput_bytes_per_s"] == pytest.approx(0.02)
+    # 0.891 and 0.99, the medians
+    assert heldout.median_errors()["s1-001"]["goodput_bytes_per_s"] == pytest.approx(0.1)
+
+
+def test_a_simulator_that_is_the_kernel_is_as_far_from_it_as_the_kernel(heldout: Heldout) -> None:
+    kernel = heldout.rows[heldout.rows["datapath"] == "ebpf"]
+    again = kernel.assign(datapath="sim", round=3 - kernel["round"])
+    same = Heldout(heldout.cases, pd.concat([kernel, again]), heldout.about)
+    assert same.errors() == same.kernels_own()
+
+
+def test_a_simulated_run_is_of_the_round_of_the_kernels_first_valid_run(heldout: Heldout) -> None:
+    rows = heldout.rows.copy()
+    rows.loc[0, "late_us"] = 1e6
+    rows.loc[3, "goodput_bytes_per_s"] = 1.96e6
+    found = Heldout(heldout.cases, rows, heldout.about)
+    assert found.errors()["s1-001"]["goodput_bytes_per_s"] == pytest.approx(1.0)
+    assert "s1-001" not in found.kernels_own()
+
+
+def test_several_draws_are_one(heldout: Heldout, tmp_path: Path) -> None:
+    drawn = draw_scenarios(1, 2, tmp_path)
+    other = Heldout.of(drawn, pd.DataFrame([row("s2-001"), row("s2-001", "sim")]))
+    both = Heldout.merged([heldout, other])
+    assert list(both.errors()) == ["s1-001", "s1-002", "s2-001"]
+    assert both.left_out()["stalled"] == 2
+
+
+def test_a_case_is_in_the_groups_of_all_its_algorithms() -> None:
+    case = Case("s1-001", "loss", 150.0, ("reno", "cubic", "reno"), "", {})
+    assert case.groups == (
+        ("all", "all"),
+        ("path", "loss"),
+        ("rate", "above 100 Mbit/s"),
+        ("flows", "2 to 4 flows"),
+        ("algorithm", "cubic"),
+        ("algorithm", "reno"),
+    )
+
+
+def test_runs_that_do_not_count_are_left_out(heldout: Heldout) -> None:
     assert heldout.left_out() == {"stalled": 2, "late": 0, "overrun": 0, "taken": 0, "full": 0}
     description = heldout.reported_left_out()
     assert description.startswith(
@@ -275,8 +318,8 @@ def test_cases_are_judged_by_medians_of_runs_that_count(heldout: Heldout) -> Non
 
 def test_the_table_has_errors_by_kind_and_the_kernels_own(heldout: Heldout) -> None:
     lines = {line[0]: line[1:] for line in heldout.cells()}
-    assert lines["all"][:2] == ["2", "5.0 % / 9.0 %, 1 of 2 (1 to 99 %)"]
-    assert lines["drop-tail"][:2] == ["1", "10.0 % / 10.0 %, 0 of 1 (0 to 98 %)"]
+    assert lines["all"][:2] == ["2", "5.5 % / 9.8 %, 1 of 2 (1 to 99 %)"]
+    assert lines["drop-tail"][:2] == ["1", "10.9 % / 10.9 %, 0 of 1 (0 to 98 %)"]
     assert lines["aqm"][1].startswith("0.0 % / 0.0 %, 1 of 1")
     assert "loss" not in lines, "nothing of it can be judged"
     assert lines["kernel against itself"][1].startswith("1.0 % / 1.8 %, 2 of 2")
