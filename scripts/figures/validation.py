@@ -133,7 +133,7 @@ def headline() -> str:
     simulator, kernel = (one.spreads("all", errors)[0] for errors in (one.errors(), one.kernels_own()))
     return (
         f"On randomly drawn scenarios, the [simulator](simulator.md)'s goodput is within "
-        f"{what.written(what.goal)} of the kernel's in {simulator.within} of {simulator.n} "
+        f"{100 * what.goal:.0f} % of the kernel's in {simulator.within} of {simulator.n} "
         f"({_percent(simulator)}). Another run of the kernel is in {kernel.within} of {kernel.n} "
         f"({_percent(kernel)})."
     )
@@ -191,16 +191,18 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
 
 
 def worst() -> str:
-    """Return the largest errors of goodput of the wider draws as text."""
+    """Return the largest errors of goodput of the wider draws as text, next to the kernel's own."""
     one, what = wider(), QUANTITIES[0]
-    errors = {case: each[what.column] for case, each in one.errors().items()}
-    cases = {each.name: each for each in one.cases}
+    errors, own = one.errors(), one.kernels_own()
+    runs, cases = compared(one, what.column), {each.name: each for each in one.cases}
     found = []
-    for case in sorted(errors, key=lambda each: -errors[each])[:_WORST]:
-        kernel, simulated = compared(one, what.column)[case]
-        algorithms = ", ".join(f"`{name}`" for name in dict.fromkeys(cases[case].algorithms))
-        found.append(f"{100 * (simulated / kernel - 1):+.0f} % (`{case}`: {algorithms}; {cases[case].kind})")
-    return f"Largest deviations of goodput: {', '.join(found)}."
+    for case in sorted(errors, key=lambda each: -errors[each][what.column])[:_WORST]:
+        kernel, simulated = runs[case]
+        about = [*(f"`{name}`" for name in dict.fromkeys(cases[case].algorithms)), cases[case].kind]
+        if case in own:
+            about.append(f"kernel again {100 * own[case][what.column]:.0f} %")
+        found.append(f"`{case}` {100 * (simulated / kernel - 1):+.0f} % ({', '.join(about)})")
+    return f"Largest deviations of goodput: {'; '.join(found)}."
 
 
 FIGURES: Final = {"validation": scatter}
