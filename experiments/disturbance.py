@@ -44,12 +44,14 @@ class Seen:
         foreign_s: CPU time of processes outside the benchmark [s].
         clocks_apart_s: Difference between the clocks that advanced most and least [s].
         processors: Number of processors.
+        yielding_s: Part of `foreign_s` of processes with a much lower priority [s].
     """
 
     cpu: CpuSeconds
     foreign_s: float
     clocks_apart_s: float
     processors: int
+    yielding_s: float = 0.0
 
     @property
     def elapsed_s(self) -> float:
@@ -75,6 +77,11 @@ class Seen:
     def foreign_ratio(self) -> float:
         """Share of the machine that other processes took."""
         return self.foreign_s / (self.processors * self.cpu.elapsed_s)
+
+    @property
+    def competing_ratio(self) -> float:
+        """Share of the machine that other processes took, except those with a much lower priority."""
+        return (self.foreign_s - self.yielding_s) / (self.processors * self.cpu.elapsed_s)
 
     @property
     def taken_ratio(self) -> float:
@@ -103,11 +110,14 @@ class Watch:
         cpu_before, clocks_before_s = self._before
         went_s = [now_s - then_s for now_s, then_s in zip(clocks_s, clocks_before_s, strict=True)]
         own = processes.family(self._there, os.getpid()) | processes.family(there, os.getpid())
+        foreign_s = processes.foreign_s(self._there, there, own)
+        yielding = there[os.getpid()].priority + processes.YIELDING
         self.seen = Seen(
             cpu=cpu - cpu_before,
-            foreign_s=processes.foreign_s(self._there, there, own),
+            foreign_s=foreign_s,
             clocks_apart_s=max(went_s) - min(went_s),
             processors=len(cpu.idle_s),
+            yielding_s=max(foreign_s - processes.foreign_s(self._there, there, own, yielding), 0.0),
         )
 
 

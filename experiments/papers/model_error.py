@@ -65,7 +65,7 @@ def errors(folder: Path = DRAWS) -> Mapping[tuple[str, str], float]:
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for file in sorted(folder.glob("draw-*.json")):
         draw = Heldout.from_json(file.read_text(), str(file))
-        measured = draw.errors()
+        measured = draw.median_errors()
         for case in draw.cases:
             for column, error in measured.get(case.name, {}).items():
                 if not math.isnan(error) and (column != JAIN or len(case.algorithms) > 1):

@@ -130,7 +130,7 @@ def _processors_text(facts: dict[str, Any]) -> Iterator[None]:
     facts["processors"] = {
         "own_ratio": watch.seen.own_ratio,
         "stolen_ratio": watch.seen.stolen_ratio,
-        "foreign_ratio": watch.seen.foreign_ratio,
+        "foreign_ratio": watch.seen.competing_ratio,
     }
     if failed is not None:
         raise failed

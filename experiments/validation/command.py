@@ -53,6 +53,10 @@ def validate(
     ] = None,
     out: Annotated[Path, options.out("Folder for the runs; runs already there are not repeated.")] = OUT,
     jobs: Jobs = 1,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Repeat runs that do not count because the machine disturbed them."),
+    ] = False,
     no_run: NoRun = False,
     as_json: options.AsJson = False,
     report: ReportFile = None,
@@ -94,7 +98,9 @@ def validate(
             raise typer.BadParameter(close_names(name, known, "name"))
     chosen = [one for one in drawn if not case or one.name in case]
     scenarios = [one.scenario for one in chosen]
-    rows = running.collect(scenarios, rounds, place, jobs=jobs, run=not no_run, report=Screen())
+    rows = running.collect(
+        scenarios, rounds, place, jobs=jobs, run=not no_run, again=again and not no_run, report=Screen()
+    )
     if rows.empty:
         raise BenchError(
             "bench.no_runs",

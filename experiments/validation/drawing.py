@@ -10,6 +10,10 @@ scenarios of a smaller one. The kinds of path alternate; everything else is draw
 | buffer | 0.1 to 4 times the BDP, log-uniform; with an AQM at least 1; of cellular links 1 to 10 |
 | flows | 1, or 2 to 4 with one or several algorithms |
 | algorithms | the kernel's with probability 2/3, else ccplane's; with step marking DCTCP |
+
+Seeds from `WIDER_FROM` on differ (`WIDER`): every third path has an AQM, which marks more often; half of the
+wired rates are above 100 Mbit/s; and two of three scenarios have an algorithm of a paper (`LEADS`) as first
+flow, with what it needs: R-Hybrid ECN and receiver agents, INT-CUBIC in-band telemetry.
 """
 
 from __future__ import annotations
@@ -40,12 +44,15 @@ from experiments.netlab.spec import (
     Direction,
     DropTail,
     GilbertElliott,
+    Int,
+    IntNode,
     Queue,
+    Radio,
     TokenBucket,
 )
 from experiments.netlab.traces import read_trace
 from experiments.runs.shapes import Dumbbell
-from experiments.scenario import FlowSpec, Scenario
+from experiments.scenario import FlowSpec, ReceiverAgent, Scenario
 from experiments.units import MBIT
 
 Kind = Literal["drop-tail", "aqm", "loss", "cellular", "limiter"]
@@ -58,16 +65,61 @@ OWN: Final = ("cubic", "reno", "bbr3", "flex_cubic")
 STEP_MARKED: Final = "dctcp"
 """ccplane's DCTCP, because the simulator does not have the kernel's."""
 
+R_HYBRID: Final = "r_hybrid"
+INT_CUBIC: Final = "int_cubic"
+LEADS: Final = (
+    *(None, "hyvar", INT_CUBIC, R_HYBRID, "rtcp/cubic", None),
+    *(None, None, "copa", "lt_cubic", "rtcp/bbr"),
+)
+"""Algorithms of first flows, in turn; None: no such algorithm."""
+
 DURATION_S: Final = 12.0
 RATES_MBIT: Final = (1.0, 1000.0)
+FAST_MBIT: Final = 100.0
+"""Bound between slow and fast rates; with in-band telemetry rates are slow, because telemetry in every packet
+takes processor time that a host would lack."""
 BUFFERS_BDP: Final = (0.1, 4.0)
 CELL_BUFFERS_BDP: Final = (1.0, 10.0)
 
 _MIN_BUCKET_BYTES: Final = 15_000
 _SAMPLE_INTERVAL_US: Final = 20_000
 """Gives hundreds of RTT samples in a run, for percentiles."""
+_AQMS: Final = ("codel", "red")
+_RADIO: Final = Radio(rssi_dbm=-55.0, snr_db=35.0, mcs=7)
 _APART_S: Final = 1.0
 """Time between the starts of flows [s]."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """What scenarios are drawn from.
+
+    Attributes:
+        kinds: Kinds of path, in turn.
+        leads: Algorithms of first flows, in turn.
+        marks: Probability that an AQM marks instead of dropping.
+        fast: Probability of a rate above `FAST_MBIT`; None: rates are log-uniform.
+    """
+
+    kinds: Sequence[Kind]
+    leads: Sequence[str | None]
+    marks: float
+    fast: float | None
+
+    def rate_mbit(self, rng: Random, lead: str | None) -> float:
+        """Draw the rate of a wired path [Mbit/s]."""
+        low, high = RATES_MBIT
+        if self.fast is None:
+            return log_uniform(rng, low, high)
+        is_fast = rng.random() < self.fast and lead != INT_CUBIC
+        return log_uniform(rng, FAST_MBIT, high) if is_fast else log_uniform(rng, low, FAST_MBIT)
+
+
+NARROW: Final = Space(KINDS, (None,), 0.5, None)
+WIDER: Final = Space(("aqm", "drop-tail", "loss", "aqm", "limiter", "cellular"), LEADS, 2 / 3, 0.5)
+"""Numbers of kinds and leads have no common divisor, so that all pairs occur."""
+WIDER_FROM: Final = 4
+"""First seed of `WIDER`."""
 
 
 @dataclass(frozen=True)
@@ -127,48 +179,66 @@ def draw_scenarios(count: int, seed: int, folder: Path, recordings: Sequence[Pat
 def _drawn(number: int, seed: int, folder: Path, recorded: dict[str, list[int]]) -> Drawn:
     name = f"s{seed}-{number:03}"
     rng = Random(name)
-    kind = KINDS[(number - 1) % len(KINDS)]
-    path = _cellular(rng, folder / f"{name}.trace", recorded) if kind == "cellular" else _wired(rng, kind)
-    backward = Direction(delay_us=path.bottleneck.delay_us) if path.bottleneck.trace else None
-    algorithms = _algorithms(rng, path)
-    scenario = _dumbbell(
-        name, path.bottleneck, algorithms, seconds=DURATION_S, backward=backward, ecn=path.ecn
-    )
-    return Drawn(scenario.replace(seed=rng.getrandbits(31)), kind, path.rate_mbit, path.description)
+    space = WIDER if seed >= WIDER_FROM else NARROW
+    kind, lead = (each[(number - 1) % len(each)] for each in (space.kinds, space.leads))
+    if kind == "cellular":
+        path = _cellular(rng, folder / f"{name}.trace", recorded)
+    else:
+        path = _wired(rng, kind, space, lead)
+    algorithms = _algorithms(rng, path, lead)
+    scenario = _dumbbell(name, path, algorithms).replace(seed=rng.getrandbits(31))
+    if lead == INT_CUBIC:
+        scenario = _with_telemetry(scenario, kind, echo=rng.random() < 0.5)
+    return Drawn(scenario, kind, path.rate_mbit, path.description)
 
 
-def _dumbbell(
-    name: str,
-    bottleneck: Direction,
-    algorithms: Sequence[str],
-    *,
-    seconds: float,
-    backward: Direction | None = None,
-    ecn: bool = False,
-) -> Scenario:
+def _dumbbell(name: str, path: _Path, algorithms: Sequence[str]) -> Scenario:
     """Return flows from separate hosts that start one after the other, an algorithm each."""
+    has_agents = R_HYBRID in algorithms
     flows = tuple(
         FlowSpec(
-            f"f{number}", f"s{number}", f"r{number}", algorithm, start_s=_APART_S * (number - 1), ecn=ecn
+            f"f{number}",
+            f"s{number}",
+            f"r{number}",
+            algorithm,
+            start_s=_APART_S * (number - 1),
+            ecn=path.ecn or has_agents,
         )
         for number, algorithm in enumerate(algorithms, 1)
     )
+    backward = Direction(delay_us=path.bottleneck.delay_us) if path.bottleneck.trace else None
     return Scenario(
         name=name,
-        topology=Dumbbell(len(algorithms), bottleneck, backward=backward),
+        topology=Dumbbell(len(algorithms), path.bottleneck, backward=backward),
         flows=flows,
-        duration_s=seconds,
+        duration_s=DURATION_S,
         sample_interval_us=_SAMPLE_INTERVAL_US,
+        receivers=tuple(ReceiverAgent(one.receiver) for one in flows if one.algorithm == R_HYBRID),
     )
 
 
-def _algorithms(rng: Random, path: _Path) -> list[str]:
+def _with_telemetry(scenario: Scenario, kind: Kind, *, echo: bool) -> Scenario:
+    """Return a scenario whose bottleneck writes telemetry into every packet; if lossy, it is a radio link."""
+    flows = scenario.flows
+    nodes = (
+        *(IntNode(one.sender, ("source",)) for one in flows),
+        IntNode("left", ("transit",), radio=_RADIO if kind == "loss" else None),
+        *(IntNode(one.receiver, ("sink",)) for one in flows),
+    )
+    return scenario.replace(
+        topology=msgspec.structs.replace(scenario.topology, telemetry=Int(nodes, echo=echo)),
+        flows=tuple(msgspec.structs.replace(one, family="ipv6") for one in flows),
+    )
+
+
+def _algorithms(rng: Random, path: _Path, lead: str | None) -> list[str]:
     flows = rng.choice((1, 1, 1, 2, 3, 4))
     if path.step_marking:
-        return [STEP_MARKED] * flows
+        return [lead or STEP_MARKED, *[STEP_MARKED] * (flows - 1)]
     if rng.random() < 0.5:
-        return [_algorithm(rng)] * flows
-    return [_algorithm(rng) for _ in range(flows)]
+        return [lead or _algorithm(rng)] * flows
+    first = [lead] if lead else []
+    return [*first, *(_algorithm(rng) for _ in range(flows - len(first)))]
 
 
 def _algorithm(rng: Random) -> str:
@@ -181,8 +251,8 @@ def _algorithm(rng: Random) -> str:
 # --- wired paths -------------------------------------------------------------------------------------------
 
 
-def _wired(rng: Random, kind: Kind) -> _Path:
-    rate_mbit, rtt_ms = log_uniform(rng, *RATES_MBIT), log_uniform(rng, *RTTS_MS)
+def _wired(rng: Random, kind: Kind, space: Space, lead: str | None) -> _Path:
+    rate_mbit, rtt_ms = space.rate_mbit(rng, lead), log_uniform(rng, *RTTS_MS)
     bdp = log_uniform(rng, 1.0 if kind == "aqm" else BUFFERS_BDP[0], BUFFERS_BDP[1])
     bdp_bytes = rate_mbit * MBIT * rtt_ms / 1e3
     bdp = max(bdp, MIN_BUFFER_PKTS * OPPORTUNITY_BYTES / bdp_bytes)
@@ -191,7 +261,8 @@ def _wired(rng: Random, kind: Kind) -> _Path:
     )
     path = _Path(plain, rate_mbit, f"{rate_mbit:g} Mbit/s, {rtt_ms:g} ms, buffer {bdp:.3g} BDP")
     if kind == "aqm":
-        return _with_aqm(rng, path, bdp_bytes)
+        aqms = (*_AQMS, "step") if lead in (None, R_HYBRID) else _AQMS
+        return _with_aqm(rng, path, bdp_bytes, aqms, space.marks)
     if kind == "loss":
         return _with_loss(rng, path)
     if kind == "limiter":
@@ -199,8 +270,8 @@ def _wired(rng: Random, kind: Kind) -> _Path:
     return path
 
 
-def _with_aqm(rng: Random, path: _Path, bdp_bytes: float) -> _Path:
-    which, ecn = rng.choice(("codel", "red", "step")), rng.random() < 0.5
+def _with_aqm(rng: Random, path: _Path, bdp_bytes: float, aqms: Sequence[str], marks: float) -> _Path:
+    which, ecn = rng.choice(aqms), rng.random() < marks
     queue: Queue
     if which == "codel":
         queue, description = CoDel(ecn=ecn), "CoDel"

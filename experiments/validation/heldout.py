@@ -1,7 +1,7 @@
 """Distribution of the simulator's errors on randomly drawn scenarios.
 
-A case's error compares the medians over its rounds. For comparison: the differences between two runs of the
-kernel.
+A case's error compares one simulated run with one run of the kernel. The same code compares another run of
+the kernel with that run.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -24,7 +24,6 @@ from experiments import records
 from experiments.bench.errors import BenchError
 from experiments.bench.result import describe_run, write
 from experiments.metrics import NAN
-from experiments.scenario import KERNEL as OF_KERNEL
 from experiments.statistics import share_interval
 from experiments.validation import rules
 from experiments.validation.drawing import Drawn
@@ -36,6 +35,9 @@ FORMAT: Final = 1
 MIN_RETRANS_PKTS: Final = 25.0
 """Minimum denominator of the error of retransmissions: 20 % of this number are 5 packets."""
 RATE_BOUNDS_MBIT: Final = (10.0, 100.0)
+
+Figures = Mapping[str, float]
+"""A run's round, and its value of each of `QUANTITIES`."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,10 @@ QUANTITIES: Final = (
 )
 
 
+SORTS: Final = ("all", "path", "rate", "flows", "algorithm")
+"""What groups of cases have in common, in the order of the table."""
+
+
 class Case(msgspec.Struct, frozen=True):
     """A randomly drawn scenario in results.
 
@@ -108,21 +114,16 @@ class Case(msgspec.Struct, frozen=True):
     scenario: dict[str, Any]
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        """Groups in the table."""
+    def groups(self) -> tuple[tuple[str, str], ...]:
+        """Groups in the table, each with what it is about: one of `SORTS`."""
         low, high = RATE_BOUNDS_MBIT
-        several = set(self.algorithms)
         rate = f"below {low:g}" if self.rate_mbit < low else f"{low:g} to {high:g}"
-        if len(several) > 1:
-            who = "several algorithms"
-        else:
-            who = self.algorithms[0] if self.algorithms[0].startswith(OF_KERNEL) else "one of ccplane's"
         return (
-            "all",
-            self.kind,
-            f"above {high:g} Mbit/s" if self.rate_mbit > high else f"{rate} Mbit/s",
-            "one flow" if len(self.algorithms) == 1 else "2 to 4 flows",
-            who,
+            ("all", "all"),
+            ("path", self.kind),
+            ("rate", f"above {high:g} Mbit/s" if self.rate_mbit > high else f"{rate} Mbit/s"),
+            ("flows", "one flow" if len(self.algorithms) == 1 else "2 to 4 flows"),
+            *(("algorithm", name) for name in sorted(set(self.algorithms))),
         )
 
 
@@ -180,35 +181,43 @@ class Heldout:
         ]
         return cls(cases, rows, describe_run())
 
+    @classmethod
+    def merged(cls, draws: Iterable[Heldout]) -> Self:
+        """Return several draws as one, with the description of the first."""
+        each = list(draws)
+        return cls(
+            [case for one in each for case in one.cases],
+            pd.concat([one.rows for one in each], ignore_index=True),
+            each[0].about,
+        )
+
     def left_out(self) -> dict[str, int]:
         """Return the number of excluded runs of the kernel, for each of `rules.REASONS`."""
         return rules.judged(self.rows)[1]
 
     def errors(self) -> dict[str, dict[str, float]]:
         """Return the simulator's errors, case -> column -> error, for cases with valid runs."""
-        return {
-            name: {one.column: one.error(simulator[one.column], kernel[one.column]) for one in QUANTITIES}
-            for name, kernel, simulator in self.medians()
-        }
+        return _errors(self.pairs())
 
     def kernels_own(self) -> dict[str, dict[str, float]]:
-        """Return the differences between the kernel's first two valid runs, in the form of `errors`."""
-        found = {}
-        for name, own in self._counting(KERNEL).groupby("case", sort=False):
-            if len(own) > 1:
-                first, second = own.iloc[0], own.iloc[1]
-                found[str(name)] = {
-                    one.column: one.error(float(second[one.column]), float(first[one.column]))
-                    for one in QUANTITIES
-                }
-        return found
+        """Return the errors of another run of the kernel, for cases with two valid runs."""
+        return _errors((name, own[0], own[1]) for name, own in self._counting(KERNEL).items() if len(own) > 1)
+
+    def median_errors(self) -> dict[str, dict[str, float]]:
+        """Return the errors of the simulator's median over the rounds, relative to the kernel's median."""
+        sides = self._counting(KERNEL), self._counting(SIMULATOR)
+        return _errors(
+            (one.name, *(_median(side[one.name]) for side in sides))
+            for one in self.cases
+            if all(one.name in side for side in sides)
+        )
 
     def spreads(self, group: str, errors: dict[str, dict[str, float]]) -> list[Spread]:
         """Return the errors' distribution over a group of cases, for each of `QUANTITIES`.
 
         Fairness counts for cases with several flows.
         """
-        own = [one for one in self.cases if group in one.groups and one.name in errors]
+        own = [one for one in self.cases if group in {name for _, name in one.groups} and one.name in errors]
         return [
             Spread.of(
                 (
@@ -222,14 +231,11 @@ class Heldout:
         ]
 
     def groups(self) -> dict[str, int]:
-        """Return the groups of cases with errors, and their sizes, sorted by kind of group."""
+        """Return the groups of cases with errors, and their sizes, in the order of `SORTS`."""
         judged = self.errors()
-        counted = [Counter[str]() for _ in range(5)]
-        for one in self.cases:
-            if one.name in judged:
-                for place, group in enumerate(one.groups):
-                    counted[place][group] += 1
-        return {group: count for each in counted for group, count in sorted(each.items())}
+        counted = Counter(group for one in self.cases if one.name in judged for group in one.groups)
+        ordered = sorted(counted, key=lambda one: (SORTS.index(one[0]), one[1]))
+        return {group[1]: counted[group] for group in ordered}
 
     def cells(self) -> list[list[str]]:
         """Return the table: group, number of cases, and median, p90 and share within the goal."""
@@ -242,13 +248,13 @@ class Heldout:
         return [*lines, ["kernel against itself", str(len(own)), *repeated]]
 
     def missed(self) -> list[list[str]]:
-        """Return cases outside a goal: name, path, algorithms, the kernel's runs / the simulator's median."""
+        """Return cases outside a goal: name, path, algorithms, the kernel's runs / the simulator's run."""
         errors, description = self.errors(), {one.name: one for one in self.cases}
-        runs = dict(iter(self._counting(KERNEL).groupby("case")))
+        runs = self._counting(KERNEL)
         lines = []
-        for name, _, simulator in self.medians():
+        for name, _, simulator in self.pairs():
             missed = [
-                f"{one.description} {' and '.join(one.value(value) for value in runs[name][one.column])} / "
+                f"{one.description} {' and '.join(one.value(run[one.column]) for run in runs[name])} / "
                 f"{one.value(simulator[one.column])}{one.value_unit}"
                 for one in QUANTITIES
                 if errors[name][one.column] > one.goal
@@ -260,22 +266,22 @@ class Heldout:
                 )
         return lines
 
-    def _counting(self, datapath: str) -> pd.DataFrame:
-        return rules.judged(self.rows[self.rows["datapath"] == datapath])[0]
+    def pairs(self) -> Iterator[tuple[str, Figures, Figures]]:
+        """Yield case, the kernel's first valid run and the simulator's run of the same round."""
+        simulated = self._counting(SIMULATOR)
+        for name, (first, *_) in self._counting(KERNEL).items():
+            for run in simulated.get(name, ()):
+                if run["round"] == first["round"]:
+                    yield name, first, run
 
-    def medians(self) -> Iterator[tuple[str, dict[str, float], dict[str, float]]]:
-        """Yield case, kernel's and simulator's medians, in the order of the cases."""
-        columns = [one.column for one in QUANTITIES]
-        sides = [
-            self._counting(datapath).groupby("case")[columns].median().to_dict("index")
-            for datapath in (KERNEL, SIMULATOR)
-        ]
-        for one in self.cases:
-            if one.name in sides[0] and one.name in sides[1]:
-                kernel, simulator = (
-                    {str(column): float(value) for column, value in side[one.name].items()} for side in sides
-                )
-                yield one.name, kernel, simulator
+    def _counting(self, datapath: str) -> dict[str, list[Figures]]:
+        """Return the valid runs of each case that has some, in the order of the cases and rounds."""
+        rows = rules.judged(self.rows[self.rows["datapath"] == datapath])[0]
+        found: dict[str, list[Figures]] = {one.name: [] for one in self.cases}
+        for row in rows.sort_values("round").to_dict("records"):
+            figures = {one: float(row[one]) for one in ("round", *(what.column for what in QUANTITIES))}
+            found[row["case"]].append(figures)
+        return {name: runs for name, runs in found.items() if runs}
 
     # Results
 
@@ -358,6 +364,17 @@ class Heldout:
         missing = cases - len(self.errors())
         without = f"{missing} of {cases} cases have no run that counts"
         return f"{description}. {without if missing else f'All {cases} cases have runs that count'}."
+
+
+def _errors(pairs: Iterable[tuple[str, Figures, Figures]]) -> dict[str, dict[str, float]]:
+    return {
+        name: {one.column: one.error(other[one.column], kernel[one.column]) for one in QUANTITIES}
+        for name, kernel, other in pairs
+    }
+
+
+def _median(runs: Sequence[Figures]) -> Figures:
+    return {what.column: float(np.median([one[what.column] for one in runs])) for what in QUANTITIES}
 
 
 HEADINGS: Final = ["cases", "n", *(f"{one.description} ({one.written(one.goal)})" for one in QUANTITIES)]

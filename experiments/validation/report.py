@@ -20,9 +20,9 @@ RESULTS: Final = Path(__file__).parents[2] / "docs/results/validation"
 PAPERS: Final = Path(__file__).parents[2] / "docs/results/papers"
 
 _ABOUT: Final = (
-    "How far the simulator is from this kernel on randomly drawn scenarios. The error of a scenario compares "
-    "medians over its rounds. A quantity holds if the median error over the scenarios is within the goal. "
-    "The verdict is that of the newest draw."
+    "How far the simulator is from this kernel on randomly drawn scenarios. An error compares one simulated "
+    "run with one run of the kernel. A quantity holds if the median error over the scenarios is within the "
+    "goal. The verdict is that of the newest draw."
 )
 
 _EDGE_GOALS: Final = 5
@@ -122,10 +122,10 @@ def _seeds(draw: Heldout) -> str:
 
 def _charts(what: Quantity, draw: Heldout, several: set[str]) -> list[Chart]:
     """Return the errors, and the simulator's values over the kernel's, coloured by the kind of path."""
-    medians = {
-        name: (kernel[what.column], simulator[what.column]) for name, kernel, simulator in draw.medians()
+    values_of = {
+        name: (kernel[what.column], simulator[what.column]) for name, kernel, simulator in draw.pairs()
     }
-    shown = [one for one in draw.cases if one.name in medians]
+    shown = [one for one in draw.cases if one.name in values_of]
     if what.column == "jain_index":
         shown = [one for one in shown if one.name in several]
     goal = what.goal * what.scale
@@ -133,8 +133,8 @@ def _charts(what: Quantity, draw: Heldout, several: set[str]) -> list[Chart]:
     errors, values = [], []
     for kind in sorted({one.kind for one in shown}):
         own = [one for one in shown if one.kind == kind]
-        kernel = [medians[one.name][0] for one in own]
-        simulator = [medians[one.name][1] for one in own]
+        kernel = [values_of[one.name][0] for one in own]
+        simulator = [values_of[one.name][1] for one in own]
         signed = [
             math.copysign(what.error(second, first) * what.scale, second - first)
             for first, second in zip(kernel, simulator, strict=True)
@@ -197,7 +197,7 @@ def _cases(name: str, draw: Heldout) -> Table:
         )
     cases = {one.name: one for one in draw.cases}
     rows: list[list[Cell]] = []
-    for case, kernel, simulator in draw.medians():
+    for case, kernel, simulator in draw.pairs():
         one = cases[case]
         values = [
             value

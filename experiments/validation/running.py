@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import random
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +14,7 @@ import msgspec
 import pandas as pd
 
 from ccplane.base import _native
-from experiments import runs
+from experiments import processes, runs
 from experiments.left_out import idle_ratio, late_us, taken_ratio
 from experiments.papers.tables import figures_of
 from experiments.results import Result, is_complete
@@ -20,6 +22,7 @@ from experiments.runs import reading
 from experiments.runs.reports import RunReport
 from experiments.scenario import Scenario
 from experiments.sweep import Grid, planned, sweep
+from experiments.validation import rules
 
 KERNEL: Final = "ebpf"
 SIMULATOR: Final = "sim"
@@ -73,9 +76,10 @@ def collect(
     *,
     jobs: int = 1,
     run: bool = True,
+    again: bool = False,
     report: RunReport | None = None,
 ) -> pd.DataFrame:
-    """Do the missing runs, and return the figures of all.
+    """Do the missing runs, those of the kernel before other processes, and return the figures of all.
 
     Args:
         scenarios: Scenarios of the first round.
@@ -83,6 +87,7 @@ def collect(
         out: Directory of the results. Those of the simulator depend on its build.
         jobs: Number of parallel runs; those with ccplane's algorithms take turns.
         run: Whether to do missing runs.
+        again: Whether to delete, before that, runs that do not count.
         report: Receives progress.
 
     Returns:
@@ -95,8 +100,10 @@ def collect(
     rows: list[dict[str, Any]] = []
     for number in range(1, rounds + 1):
         for datapath in DATAPATHS:
-            grid = _grid(scenarios, number, datapath)
-            done = _results(grid, _place(out, datapath, number), jobs, run, report)
+            grid, place = _grid(scenarios, number, datapath), _place(out, datapath, number)
+            if again:
+                _delete_disturbed(grid, place)
+            done = _results(grid, place, jobs, run, report)
             rows += [row_of(one) | {"round": number} for one in done]
     order = {name: place for place, name in enumerate(one.name for one in scenarios)}
     columns = ["case", "datapath", "round"]
@@ -128,7 +135,16 @@ def _build() -> str:
     return digest.hexdigest()[:_BUILD_DIGITS]
 
 
+def _delete_disturbed(grid: Grid, place: Path) -> None:
+    for one in planned(grid):
+        directory = place / one.key
+        if is_complete(directory) and rules.reason(pd.Series(row_of(Result.load(directory)))) is not None:
+            shutil.rmtree(directory)
+
+
 def _results(grid: Grid, place: Path, jobs: int, run: bool, report: RunReport | None) -> list[Result]:
     if run:
-        sweep(grid, out=place, jobs=jobs, report=report)
+        is_real = grid.base.datapath == KERNEL
+        with processes.going_first() if is_real else contextlib.nullcontext():
+            sweep(grid, out=place, jobs=jobs, report=report)
     return [Result.load(place / one.key) for one in planned(grid) if is_complete(place / one.key)]

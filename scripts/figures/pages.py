@@ -84,7 +84,9 @@ def blocks(page: Path) -> dict[str, Callable[[], str]]:
         }
     return found | {
         "numbers": benchmarks.numbers,
+        "exactness": validation.headline,
         "within": validation.table,
+        "by-group": validation.by_group,
         "worst": validation.worst,
         "scoreboard": shown("claims"),
     }

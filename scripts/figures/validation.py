@@ -1,52 +1,64 @@
-"""Figure and table of docs/validation.md."""
+"""Figure and tables of docs/validation.md."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from experiments.plots import style
-from experiments.validation import rules
-from experiments.validation.heldout import QUANTITIES, Heldout, Quantity
-from experiments.validation.running import KERNEL, SIMULATOR
-from scripts.figures.drawing import RESULTS, Figure, footnote, handle, legend
+from experiments.validation.drawing import WIDER_FROM
+from experiments.validation.heldout import QUANTITIES, Heldout, Spread
+from experiments.validation.report import read
+from scripts.figures.drawing import Figure, footnote, handle, legend
 
 NAME: Final = "validation"
 _BAND: Final = 0.05
 _CLIPPED: Final = 29.0
 """Largest deviation that is drawn [%]."""
-_SHOWN: Final = ("draw-2", "draw-3")
-"""Draws of the figure; draw 1 ran on a busy machine."""
-_LOOKS: Final = {"draw-2": style.Look("#0072B2", "o"), "draw-3": style.Look("#D55E00", "s")}
+_LOOKS: Final = {
+    "earlier draws": style.Look("#999999", "o"),
+    "draw 4": style.Look("#0072B2", "s"),
+    "draw 5": style.Look("#D55E00", "D"),
+}
+_SORTS: Final = ("path", "rate", "algorithm")
+"""Groups of cases in the table by group."""
+_TWO: Final = ("goodput_bytes_per_s", "rtt_p95_us")
+"""Quantities of that table."""
+_MIN_CASES: Final = 2
+"""Groups of fewer scenarios are left out of it."""
+_WORST: Final = 3
 
 
-def draws() -> dict[str, Heldout]:
-    """Return the kept draws by name.
-
-    Raises:
-        BenchError: `bench.cannot_read`.
-    """
-    files = sorted((RESULTS / "validation").glob("draw-*.json"))
-    return {file.stem: Heldout.from_json(file.read_text(), str(file)) for file in files}
+def all_draws() -> Heldout:
+    """Return all kept draws as one."""
+    return Heldout.merged(read().values())
 
 
-def medians(found: Heldout, column: str) -> dict[str, tuple[float, float]]:
-    """Return case -> medians of the kernel and of the simulator, for cases with runs that count."""
-    sides = [
-        rules.judged(found.rows[found.rows["datapath"] == datapath])[0].groupby("case")[column].median()
-        for datapath in (KERNEL, SIMULATOR)
-    ]
-    return {
-        str(case): (float(sides[0][case]), float(sides[1][case]))
-        for case in sides[0].index
-        if case in sides[1].index
-    }
+def wider() -> Heldout:
+    """Return the draws that have the papers' algorithms, as one."""
+    return Heldout.merged(
+        one for name, one in read().items() if int(name.removeprefix("draw-")) >= WIDER_FROM
+    )
+
+
+def _parts() -> dict[str, Heldout]:
+    """Return the draws of the figure by their label: earlier ones together."""
+    found = read()
+    new = {f"draw {name.removeprefix('draw-')}": one for name, one in found.items()}
+    old = [new.pop(label) for label in list(new) if label not in _LOOKS]
+    return {"earlier draws": Heldout.merged(old), **new}
+
+
+def compared(found: Heldout, column: str) -> dict[str, tuple[float, float]]:
+    """Return case -> a run of the kernel and a simulated run."""
+    return {case: (kernel[column], simulated[column]) for case, kernel, simulated in found.pairs()}
 
 
 def scatter() -> Figure:
     """Draw the simulator against the kernel: goodput and median RTT, with a band of 5 %."""
-    found = {name: one for name, one in draws().items() if name in _SHOWN}
+    found = _parts()
     panels = (
         ("goodput_bytes_per_s", "goodput [Mbit/s]", 8e-6, (0.1, 1000)),
         ("rtt_p50_us", "median RTT [ms]", 1e-3, (5, 1000)),
@@ -62,7 +74,7 @@ def scatter() -> Figure:
             bottom.axhspan(-100 * _BAND, 100 * _BAND, color="#CFE3F0", lw=0, zorder=0)
             inside = total = 0
             for name, one in found.items():
-                known = medians(one, column)
+                known = compared(one, column)
                 kernel, simulated = np.array(list(known.values())).T
                 away = 100 * (simulated / kernel - 1)
                 shown = np.clip(away, -_CLIPPED, _CLIPPED)
@@ -77,8 +89,8 @@ def scatter() -> Figure:
                 top.plot(scale * kernel, scale * simulated, **options)
                 bottom.plot(scale * kernel, shown, **options)
                 for case, x, y, by in zip(known, scale * kernel, shown, away, strict=True):
-                    if abs(by) > 100 * _BAND:
-                        text = case if by == y else f"{case}: {by:+.0f} %"
+                    if by != y:
+                        text = f"{case}: {by:+.0f} %"
                         bottom.annotate(text, (x, y), (4, -3), textcoords="offset points", fontsize=6.5)
                 inside, total = inside + int((abs(away) <= 100 * _BAND).sum()), total + len(away)
             counts.append((inside, total))
@@ -100,10 +112,10 @@ def scatter() -> Figure:
             bottom.set_xlabel("Linux kernel")
         grid[0][0].set_ylabel("simulator")
         grid[1][0].set_ylabel("deviation [%]")
-        legend(plot, [handle(name.replace("-", " "), _LOOKS[name], line=False) for name in found])
+        legend(plot, [handle(name, _LOOKS[name], line=False) for name in found])
         footnote(
             plot,
-            "Each mark is a drawn scenario: medians of its runs that count (kernel: 1 or 2). Band: 5 %. "
+            "Each mark is a drawn scenario: one simulated run and one run of the kernel. Band: 5 %. "
             "Top: log scales; bottom: larger deviations are clipped and labelled",
         )
     (goodput, n), (rtt, m) = counts
@@ -115,35 +127,82 @@ def scatter() -> Figure:
     )
 
 
+def headline() -> str:
+    """Return how often goodput is within the goal, the simulator's and that of another run of the kernel."""
+    one, what = all_draws(), QUANTITIES[0]
+    simulator, kernel = (one.spreads("all", errors)[0] for errors in (one.errors(), one.kernels_own()))
+    return (
+        f"On randomly drawn scenarios, the [simulator](simulator.md)'s goodput is within "
+        f"{100 * what.goal:.0f} % of the kernel's in {simulator.within} of {simulator.n} "
+        f"({_percent(simulator)}). Another run of the kernel is in {kernel.within} of {kernel.n} "
+        f"({_percent(kernel)})."
+    )
+
+
+def _percent(spread: Spread) -> str:
+    return f"{100 * spread.within / spread.n:.0f} %"
+
+
 def table() -> str:
     """Return how many cases are within each goal, and how many second runs of the kernel are."""
-    found = {name: one for name, one in draws().items() if name in _SHOWN}
+    parts = {
+        "all draws": all_draws(),
+        **{name: one for name, one in _parts().items() if "earlier" not in name},
+    }
     head = ["quantity", "goal"]
-    for name in found:
-        head += [f"simulator, {name.replace('-', ' ')}", "kernel again"]
+    for name in parts:
+        head += [f"simulator, {name}", "kernel again"]
     lines = [head, ["---", "---:", *["---:"] * (len(head) - 2)]]
     for place, what in enumerate(QUANTITIES):
         line = [what.description, what.written(what.goal)]
-        for one in found.values():
+        for one in parts.values():
             for errors in (one.errors(), one.kernels_own()):
                 spread = one.spreads("all", errors)[place]
                 line.append(f"{spread.within} of {spread.n}")
         lines.append(line)
+    return _markdown(lines)
+
+
+def by_group() -> str:
+    """Return the errors by kind of path, rate and algorithm, next to the kernel's own, of the wider draws."""
+    one = wider()
+    errors, own = one.errors(), one.kernels_own()
+    counts = one.groups()
+    places = [place for place, what in enumerate(QUANTITIES) if what.column in _TWO]
+    head = ["scenarios", "n"]
+    for place in places:
+        head += [QUANTITIES[place].description, "kernel again"]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
+    sorts = {name: sort for case in one.cases for sort, name in case.groups}
+    for group, count in counts.items():
+        if sorts[group] in _SORTS and count >= _MIN_CASES:
+            sides = [one.spreads(group, each) for each in (errors, own)]
+            cells = [_spread(side[place]) for place in places for side in sides]
+            lines.append([f"`{group}`" if sorts[group] == "algorithm" else group, str(count), *cells])
+    return _markdown(lines)
+
+
+def _spread(spread: Spread) -> str:
+    return f"{100 * spread.median:.1f} / {100 * spread.p90:.0f} %" if spread.n else ""
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def worst() -> str:
-    """Return the largest errors of goodput as text."""
-    what: Quantity = QUANTITIES[0]
-    lines = []
-    for name in _SHOWN:
-        one = draws()[name]
-        errors = {case: each[what.column] for case, each in one.errors().items()}
-        case = max(errors, key=lambda each: errors[each])
-        kind = next(each.kind for each in one.cases if each.name == case)
-        kernel, simulated = medians(one, what.column)[case]
-        lines.append(f"{100 * (simulated / kernel - 1):+.0f} % (`{case}`, {kind})")
-    return f"Largest deviations of goodput: {' and '.join(lines)}."
+    """Return the largest errors of goodput of the wider draws as text, next to the kernel's own."""
+    one, what = wider(), QUANTITIES[0]
+    errors, own = one.errors(), one.kernels_own()
+    runs, cases = compared(one, what.column), {each.name: each for each in one.cases}
+    found = []
+    for case in sorted(errors, key=lambda each: -errors[each][what.column])[:_WORST]:
+        kernel, simulated = runs[case]
+        about = [*(f"`{name}`" for name in dict.fromkeys(cases[case].algorithms)), cases[case].kind]
+        if case in own:
+            about.append(f"kernel again {100 * own[case][what.column]:.0f} %")
+        found.append(f"`{case}` {100 * (simulated / kernel - 1):+.0f} % ({', '.join(about)})")
+    return f"Largest deviations of goodput: {'; '.join(found)}."
 
 
 FIGURES: Final = {"validation": scatter}

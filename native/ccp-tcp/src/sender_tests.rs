@@ -408,6 +408,24 @@ fn an_application_is_woken_when_a_third_of_the_buffer_is_free() {
     }
 }
 
+#[test]
+fn an_application_that_writes_portions_waits_when_less_than_a_third_is_free() {
+    let mut sender = Sender::new(&exact(), Steered, 0, Some(20_000));
+    sender.sock.snd_cwnd = 10;
+    sender.write_portions(0, 10_000);
+    assert_eq!(sender.sock.write_seq, 30_000, "after 20,000 bytes of 46,080 a third was still free");
+    for acked in 1..=8 {
+        take(&mut sender, acked * MS);
+        sender.on_ack(acked * MS, &ack(acked, &[], 0));
+        let written = if acked == 8 { 50_000 } else { 40_000 };
+        assert_eq!(sender.sock.write_seq, written, "{acked} segments acknowledged");
+    }
+    sender.source.portion_bytes = u64::MAX;
+    take(&mut sender, 15 * MS);
+    sender.on_ack(15 * MS, &ack(15, &[], 0));
+    assert_eq!(sender.sock.write_seq, 15 * MSS + 46_080 * 25 / 26, "it fills the buffer");
+}
+
 /// `tcp_sndbuf_expand`: two windows of segments of 2,304 bytes, if the window is not filled.
 #[test]
 fn the_send_buffer_grows_with_the_window_that_it_keeps_from_being_filled() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from experiments.disturbance import (
     disturbances_alone,
 )
 from experiments.netlab import CpuSeconds
-from experiments.processes import Process, family, foreign_s, parse
+from experiments.processes import Process, family, foreign_s, going_first, parse
 from experiments.statistics import median_interval
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -91,11 +92,13 @@ def test_measurements_that_are_not_compared_are_judged_alone() -> None:
     assert disturbances_alone([seen(), seen(stolen=0.5), seen(stolen=0.6)]) == ("steal",)
 
 
-def stat(pid: int, parent: int, session: int, cpu: int, ended: int = 0, flags: int = 0) -> Process:
+def stat(
+    pid: int, parent: int, session: int, cpu: int, ended: int = 0, flags: int = 0, priority: int = 20
+) -> Process:
     """A line of /proc/PID/stat, with half of the ticks in the kernel."""
     line = (
         f"{pid} (a (b) c) S {parent} 1 {session} 0 -1 {flags} 1 2 3 4 "
-        f"{cpu - cpu // 2} {cpu // 2} {ended} 0 20 0 1 0 99"
+        f"{cpu - cpu // 2} {cpu // 2} {ended} 0 {priority} 0 1 0 99"
     )
     return parse(line, ticks_per_s=100)
 
@@ -105,7 +108,9 @@ def by_pid(*processes: Process) -> dict[int, Process]:
 
 
 def test_a_process_is_read_whatever_its_name() -> None:
-    assert stat(7, 3, 5, cpu=150, ended=50) == Process(7, 3, 5, kernel=False, cpu_s=1.5, ended_s=0.5)
+    assert stat(7, 3, 5, cpu=150, ended=50) == Process(
+        7, 3, 5, kernel=False, cpu_s=1.5, ended_s=0.5, priority=20
+    )
     assert stat(2, 0, 0, cpu=1, flags=0x208040).kernel
 
 
@@ -125,6 +130,30 @@ def test_foreign_time_is_that_of_other_programs() -> None:
         stat(10, 5, 5, 700),
     )
     assert foreign_s(before, after, {10}) == pytest.approx(0.1 + 0.3 + 0.4)
+
+
+def test_processes_that_yield_can_be_left_out() -> None:
+    before = by_pid(stat(5, 1, 5, 0), stat(6, 1, 6, 0, priority=15), stat(7, 5, 5, 10))
+    real_time = stat(8, 1, 8, 40, priority=-2)
+    after = by_pid(stat(5, 1, 5, 100, ended=60), stat(6, 1, 6, 200, priority=15), real_time)
+    assert foreign_s(before, after, set(), 20) == pytest.approx(2.4)
+    assert foreign_s(before, after, set(), 15) == pytest.approx(0.4)
+    assert foreign_s(before, after, set()) == pytest.approx(1.0 + 0.5 + 2.4)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs the right to raise a priority")
+def test_started_processes_go_first_until_the_end() -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    with going_first():
+        text = subprocess.run(["cat", "/proc/self/stat"], capture_output=True, text=True, check=True).stdout
+        assert parse(text, ticks_per_s=100).priority == 5
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+def test_time_of_processes_that_yield_competes_with_nothing() -> None:
+    found = Seen(CpuSeconds(5.0, 10.0, 0.0), 6.0, 0.0, 2, yielding_s=4.0)
+    assert found.foreign_ratio == pytest.approx(0.3)
+    assert found.competing_ratio == pytest.approx(0.1)
 
 
 def test_a_foreign_process_that_ended_counts_once_with_its_parent() -> None:

@@ -7,6 +7,8 @@ use crate::control::Control;
 
 /// Size of iperf3's writes (`DEFAULT_TCP_BLKSIZE`).
 const BLOCK_BYTES: u64 = 128 << 10;
+/// Writes without a rate before it checks for room again (`multisend`).
+const BLOCKS_AT_ONCE: u64 = 10;
 /// Written first into each connection (`COOKIE_SIZE`), before the test. Not counted.
 pub(crate) const COOKIE_BYTES: u64 = 37;
 /// Between the last connection and the first byte of the test pass one round trip, as the server starts the
@@ -83,7 +85,7 @@ impl Bulk {
         let Some(begin_ns) = self.begin_ns.filter(|begin_ns| *begin_ns <= now_ns) else { return };
         let stream = &mut self.streams[nth];
         if self.left_bytes.is_none() && self.rate_bytes_per_s.is_none() {
-            sender.write_endless(now_ns);
+            sender.write_portions(now_ns, BLOCKS_AT_ONCE * BLOCK_BYTES);
             return;
         }
         while sender.unsent_bytes() < BLOCK_BYTES {

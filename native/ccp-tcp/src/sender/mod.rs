@@ -38,6 +38,8 @@ struct Source {
     /// Data beyond the send buffer.
     waiting_bytes: u64,
     is_endless: bool,
+    /// What an endless source writes before it checks for room again.
+    portion_bytes: u64,
     is_finished: bool,
     /// End of the data, position of the FIN.
     fin_seq: Option<u64>,
@@ -176,8 +178,14 @@ impl<C: Congestion> Sender<C> {
 
     /// The application always has more data, until `finish`.
     pub fn write_endless(&mut self, now_ns: u64) {
+        self.write_portions(now_ns, u64::MAX);
+    }
+
+    /// As `write_endless`, but after each portion the application waits until a third of the buffer is free.
+    pub fn write_portions(&mut self, now_ns: u64, portion_bytes: u64) {
         self.begin_write(now_ns);
         self.source.is_endless = true;
+        self.source.portion_bytes = portion_bytes;
         self.fill();
     }
 
@@ -233,13 +241,12 @@ impl<C: Congestion> Sender<C> {
             }
             self.note_app_limited();
         }
-        let room_bytes = self.buffer.room_bytes(used_bytes);
-        let source = &mut self.source;
-        if source.is_endless {
-            self.sock.write_seq += room_bytes;
-            self.buffer.is_blocked = true;
+        if self.source.is_endless {
+            self.fill_endlessly();
             return;
         }
+        let room_bytes = self.buffer.room_bytes(used_bytes);
+        let source = &mut self.source;
         let bytes = source.waiting_bytes.min(room_bytes);
         source.waiting_bytes -= bytes;
         self.sock.write_seq += bytes;
@@ -248,6 +255,19 @@ impl<C: Congestion> Sender<C> {
             source.fin_seq = Some(self.sock.write_seq);
             self.sock.write_seq += 1;
         }
+    }
+
+    fn fill_endlessly(&mut self) {
+        loop {
+            let room_bytes = self.buffer.room_bytes(self.sock.write_seq - self.sock.snd_una);
+            let written_bytes = room_bytes.min(self.source.portion_bytes);
+            self.sock.write_seq += written_bytes;
+            let is_full = written_bytes == room_bytes;
+            if is_full || !self.buffer.wakes(self.sock.write_seq - self.sock.snd_una) {
+                break;
+            }
+        }
+        self.buffer.is_blocked = true;
     }
 
     /// Expands the buffer if it may be the limit instead of the window (`tcp_new_space`).

@@ -229,6 +229,7 @@ def test_an_algorithm_that_changed_makes_its_results_stale_and_no_others() -> No
     changes = [
         models.Change("mine", at, "a bound", frozenset({"race"})),
         models.Change("rival", at, "a clock", checks="rival"),
+        models.Change("mine", at, "a start", frozenset({"walk"}), papers=frozenset({"q"})),
     ]
 
     def stale(part: str, date: str, check: str = "") -> str:

@@ -51,4 +51,5 @@ def test_changes_are_those_of_used_models_and_of_parts_with_results() -> None:
     for change in models.CHANGES:
         assert change.model in {models.SIMULATOR, *(name for used in models.USED.values() for name in used)}
         assert change.parts <= parts
+        assert change.papers <= {*claims.PAPERS, *claims.OTHERS}
     assert set(models.USED) == set(claims.PAPERS)
