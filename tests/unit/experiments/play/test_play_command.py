@@ -162,7 +162,7 @@ def test_mistakes_on_the_command_line(file: Path, arguments: list[str], slug: st
     assert result.exception.slug == slug
 
 
-def test_root_is_told_first_why_the_flows_are_not_on_real_sockets(
+def test_root_sees_first_why_the_flows_are_not_on_real_sockets(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("experiments.play.play.choose", lambda _: Where("sim", "no iperf3", "install iperf3"))
