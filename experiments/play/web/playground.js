@@ -104,9 +104,10 @@ function hung({ source, waitedS }) {
   stopped();
   clear();
   say("restarting");
-  if (waitedS) notice = slow(waitedS);
-  else notice = `${HUNG}\n${source === null ? "Edit it, and run it." : "The version before runs again, from time 0."}`;
-  showError(notice);
+  notice = waitedS
+    ? null // until it runs
+    : `${HUNG}\n${source === null ? "Edit it, and run it." : "The version before runs again, from time 0."}`;
+  showError(notice ?? slow(waitedS));
   $("run").disabled = source !== null && !waitedS;
   if (source !== null) engine.begin(setting, source, {}, Number($("speed").value));
 }
