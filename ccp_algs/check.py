@@ -2,13 +2,13 @@
 
     check_algorithm(Vegas)        # raises an error for each violation, else returns a summary
 
-The algorithm receives ordinary reports and difficult ones (all zero, repeated, late, huge, a timeout),
-without kernel and network. The algorithm must accept all these reports, set only values that a datapath can
-hold, and decide the same when run again.
+The algorithm receives ordinary and difficult reports (all zero, repeated, late, huge, a timeout). It must
+accept them all, set only values that a datapath can hold, and decide the same when run again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import re
@@ -332,6 +332,16 @@ def _reports(fields: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, int]
     yield report(1_840_000, 1)
 
 
+@contextlib.contextmanager
+def _noted(fields: Mapping[str, int]) -> Iterator[None]:
+    """Add the report's values to an exception."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"every field of the report is {next(iter(fields.values()), 0)}")
+        raise
+
+
 def _reported(cls: AnyAlgorithm) -> Iterator[tuple[str, bytes]]:
     """Yield the messages that extensions may send, as the algorithm declares them."""
     for extension, examples in cls.message_examples.items():
@@ -363,7 +373,8 @@ class _Trial:
         for i in range(sum(1 for _ in _reports([]))):
             head, fields = list(_reports(self.flow.fields))[i]  # the program may have changed
             head = {"flow_id": self.info.flow_id, "cwnd_bytes": min(self.flow.cwnd_bytes, 1 << 30)} | head
-            self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
+            with _noted(fields):
+                self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
         self.algorithm.on_params(frozenset(params_of(type(self.algorithm))))
         for extension, message in _reported(type(self.algorithm)):
             self.algorithm.on_extension(extension, message)
@@ -405,7 +416,8 @@ class _VectorTrial:
                 if name in (dtype.names or ()):
                     reports[name] = value
             reports["flags"] = int(head["timeout"]) + 2 * int(head["fold_error"])
-            self._record(self.algorithm.on_reports(reports, self._program), known)
+            with _noted(values):
+                self._record(self.algorithm.on_reports(reports, self._program), known)
         self._record(self.algorithm.on_params(frozenset(params_of(type(self.algorithm)))), known)
         for extension, message in _reported(type(self.algorithm)):
             self.algorithm.on_extension(self.infos[0].flow_id, extension, message)

@@ -39,9 +39,10 @@ def is_from_outside(error: BaseException) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    """Return `TYPE: MESSAGE` of an exception; only its type if `str()` of the exception raises."""
+    """Return `TYPE: MESSAGE; NOTES` of an exception; only its type if `str()` of the exception raises."""
     try:
-        return printable(f"{type(error).__name__}: {error}".removesuffix(": "), keep="\n")
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
+        return printable("; ".join([text, *getattr(error, "__notes__", ())]), keep="\n")
     except BaseException as another:
         if is_from_outside(another):
             raise

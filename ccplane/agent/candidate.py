@@ -155,7 +155,7 @@ def _import_failed(file: str, where: str, why: str) -> UsageError:
         f"{shown(file)} cannot be imported",
         where=where,
         why=why,
-        fix="fix this line; the previous version keeps running",
+        fix="fix this line; a running version is not affected",
     )
 
 
@@ -165,7 +165,7 @@ def _check_failed(file: str, where: str, why: str) -> UsageError:
         f"{shown(file)} breaks the contract of its callbacks",
         where=where,
         why=why,
-        fix="fix this line; the previous version keeps running. `ccp check` runs the same check",
+        fix="fix this line; a running version is not affected. `ccp check` runs the same check",
     )
 
 

@@ -47,7 +47,7 @@ def too_slow(source: Source, limit_s: float) -> UsageError:
         f"importing and checking {shown(source.file)} took longer than {limit_s:g} s",
         where=shown(source.file),
         why="the module or a callback has an endless loop, or does too much work",
-        fix="make that code faster; the previous version keeps running",
+        fix="make that code faster; a running version is not affected",
     )
 
 
@@ -124,8 +124,8 @@ def _died(source: Source, code: int) -> UsageError:
         f"the process that checked {shown(source.file)} ended before its answer",
         where=shown(source.file),
         why=f"the process ended {how}",
-        fix="find the call that ends the process, for example with `ccp check`; the previous version keeps "
-        "running",
+        fix="find the call that ends the process, for example with `ccp check`; a running version is "
+        "not affected",
     )
 
 

@@ -30,7 +30,7 @@ from experiments.demo.where import Where, choose
 
 NEXT = (
     "ccp new mine                    write a new algorithm to mine.py",
-    "ccp simulate mine.py            simulate it, without root",
+    "ccp play mine.py                draw it live while you edit it",
     "sudo ccp run mine.py --reload   run it on real flows (iperf3 -c HOST -C ccp.mine) while you edit it",
 )
 """Next steps."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ccplane.base.errors import UsageError
+from ccplane.base.names import close_names
 from ccplane.base.units import parse
 from experiments.play.history import History
 from experiments.play.messages import Message
@@ -21,6 +22,9 @@ SPEEDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 
 PARAM_STEPS: Final = 20
 """Number of key presses from the minimum to the maximum of a parameter."""
+
+PATH: Final = ("rate", "rtt", "loss", "buffer", "speed")
+"""Names in typed lines, in addition to parameters."""
 
 HELP: Final = (
     "↑↓ rate  ←→ RTT  l L loss  b B buffer  Tab - + parameter  q quit",
@@ -91,10 +95,11 @@ class Controls:
         """Return what a typed line asks for: `rate=20mbit loss=1% decrease=0.8 speed=2`.
 
         Raises:
-            CcpError: If the line cannot be parsed.
+            CcpError: If the line cannot be parsed, or a name is unknown.
         """
         path: dict[str, Any] = {}
         others: list[Message] = []
+        params = [one["name"] for one in self._history.state.get("params", [])]
         for word in line.split():
             name, equals, value = word.partition("=")
             if not equals or not value:
@@ -116,8 +121,14 @@ class Controls:
                     path["buffer_bdp"] = _number(value.removesuffix("bdp"), word)
                 case "speed":
                     others.append({"type": "speed", "value": _number(value, word)})
-                case _:
+                case _ if name in params:
                     others.append({"type": "param", "name": name, "value": value})
+                case _:
+                    raise UsageError(
+                        "param.unknown",
+                        f"`{name}` is neither a parameter nor part of the path",
+                        fix=close_names(name, (*PATH, *params)),
+                    )
         return [*([{"type": "path", **path}] if path else []), *others]
 
 

@@ -16,6 +16,7 @@ from ccp_algs.params import checked_params
 from ccplane.agent.algorithms import find, name_of
 from ccplane.agent.client import Client
 from ccplane.agent.names import derived, duplicate_algorithm
+from ccplane.agent.source import read
 from ccplane.base import clock
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.base.native import TcpTrace
@@ -255,6 +256,7 @@ class _Run:
         self._rows: list[deque[tuple[int, int, int, int]]] = [deque() for _ in traffic]
         self._events = client.stream(kinds=("event",))
         self._returned_to = ""
+        self._refused: tuple[str, str] | None = None  # file, and hash of the version that runs
 
     @property
     def t_s(self) -> float:
@@ -295,6 +297,7 @@ class _Run:
             said.append(samples)
         for row in self._events.ready():
             said += self._event(row)
+        said += self._after_refusal()
         if len(said) > 1 or self._series.count // STATE_SAMPLES != begun // STATE_SAMPLES:
             said.append(self.state())
         return said
@@ -318,17 +321,31 @@ class _Run:
         detail = row["detail"]
         match row["kind"], row["algorithm"]:
             case "algorithm:reloaded", self._name:
+                self._refused = None
                 if detail["new_sha256"] == self._returned_to:
                     self._returned_to = ""
                     return []
                 return [messages.mark(t_s, "save", "; ".join(["saved", *detail["notes"]]))]
             case "algorithm:refused", _:
+                is_other = detail["new_sha256"] != detail["old_sha256"]  # else an imported file is to blame
+                self._refused = (detail["file"], detail["old_sha256"]) if is_other else None
                 return messages.failure(t_s, str(CcpError(**detail["error"])))
             case "param:set", self._name:
                 return [messages.mark(t_s, "param", f"{detail['name']}={detail['value']}")]
             case "flow:failed", name:
                 outcome = self._after_failure() if name == self._name else messages.RIVAL_FAILED
                 return messages.failure(t_s, messages.failed(name, detail, outcome))
+        return []
+
+    def _after_refusal(self) -> list[Message]:
+        """Return a mark if the refused file is again what runs; the agent then has nothing to report."""
+        if self._refused is None:
+            return []
+        file, running = self._refused
+        with contextlib.suppress(CcpError):
+            if read(file).sha256 == running:
+                self._refused = None
+                return [messages.mark(self.t_s, "save", messages.UNCHANGED)]
         return []
 
     def _after_failure(self) -> str:

@@ -15,6 +15,7 @@ Message = dict[str, Any]
 Kind = Literal["save", "param", "path", "error"]
 """Kinds of marks."""
 
+UNCHANGED: Final = "saved without a change"
 RETURNED: Final = "the flows returned to the previous version"
 FIRST_FAILED: Final = "the flows run the fallback, CUBIC, until the next version"
 RIVAL_FAILED: Final = "its flow runs the fallback, CUBIC"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -92,14 +93,20 @@ def play(order: Order) -> None:
     history = History()
     history.take([player.state()])
     title = f"ccp play {Path(file).name}  {where.name}"
+    notice = (
+        f"not on real sockets: {where.why}" + (f"; {where.fix}" if where.fix else "") if where.why else ""
+    )
+    is_expected = os.geteuid() != 0
+    if notice and not is_expected:
+        typer.echo(notice)
     with contextlib.closing(player), _ended_by_signals():
         if order.browser:
             _serve(player, history, title)
         else:
-            _show(player, history, title)
+            _show(player, history, title, "" if is_expected else notice)
     typer.echo(goodbye(order, history))
-    if where.why:
-        typer.echo(f"why not on real sockets:  {where.why}")
+    if notice and is_expected:
+        typer.echo(notice)
 
 
 @contextlib.contextmanager
@@ -118,10 +125,10 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _show(player: Player, history: History, title: str) -> None:
+def _show(player: Player, history: History, title: str, notice: str) -> None:
     console = Console()
     if console.is_terminal and sys.stdin.isatty():
-        screen = FullScreen(history, title, console)
+        screen = FullScreen(history, title, console, notice)
         with screen.on():
             carry(player, screen)
     else:
@@ -151,7 +158,7 @@ def goodbye(order: Order, history: History) -> str:
     state = history.state
     setting = Setting.of(state["setting"])
     flows = "".join(f"\n  {line_of(flow, len(history.times))}" for flow in history.flows)
-    words = ["ccp play", order.file, *path_options(setting)]
+    words = ["ccp play", order.file, *path_options(setting), *(["--sim"] if order.sim else [])]
     given = dict(value.partition("=")[::2] for value in order.params)
     for one in state["params"]:
         if one["value"] != one["default"] or one["name"] in given:

@@ -49,14 +49,15 @@ class Screen(Protocol):
 class FullScreen:
     """The picture, redrawn ten times per second, with keys."""
 
-    def __init__(self, history: History, title: str, console: Console) -> None:
+    def __init__(self, history: History, title: str, console: Console, notice: str = "") -> None:
+        """Prepare; `notice` is shown below the curves until a key is pressed."""
         self._history = history
         self._title = title
         self._console = console
         self._controls = Controls(history)
         self._line: str | None = None
         self._keys: deque[str] = deque()
-        self._refused = ""
+        self._notice = notice
         self._drawn_s = 0.0
         self._live = Live(console=console, screen=True, auto_refresh=False)
 
@@ -70,15 +71,19 @@ class FullScreen:
     def wait(self, timeout_s: float) -> list[Message] | None:
         """Wait for keys."""
         self._keys.extend(terminal.keys(0.0 if self._keys else timeout_s))
-        if not self._keys:
-            return []
-        key = self._keys.popleft()  # the next one refers to what this one does
-        self._drawn_s = 0.0
-        return None if self._line is None and key in _END else self._pressed(key)
+        while self._keys:
+            key = self._keys.popleft()
+            self._drawn_s = 0.0
+            if self._line is None and key in _END:
+                return None
+            asked = self._pressed(key)
+            if self._line is None:
+                return asked  # the next key refers to what this one does
+        return []
 
     def _pressed(self, key: str) -> list[Message]:
         if self._line is None:
-            self._refused = ""
+            self._notice = ""
             if key == ":":
                 self._line = ""
                 return []
@@ -88,7 +93,7 @@ class FullScreen:
             try:
                 return self._controls.typed(line)
             except CcpError as error:
-                self._refused = f"{error.message}; {error.fix}"
+                self._notice = f"{error.message}; {error.fix}"
         elif key == "escape":
             self._line = None
         elif key == "backspace":
@@ -116,8 +121,8 @@ class FullScreen:
                     ("  Enter applies, Esc cancels", "bright_black"),
                 )
             ]
-        elif self._refused:
-            bottom = [Text(self._refused, "red")]
+        elif self._notice:
+            bottom = [Text(self._notice, "red")]
         return picture(self._history, self._title, *self._console.size, bottom, self._controls.selected)
 
 
@@ -168,14 +173,13 @@ class Lines:
 
 
 def line_of(flow: FlowHistory, samples: int = _LINE_SAMPLES) -> str:
-    """Return the means of a flow's last samples: goodput and RTT; and its last window."""
+    """Return the means of a flow's last samples."""
 
     def mean(values: Iterable[float | None], scale: float) -> str:
         there = [value for value in list(values)[-samples:] if value is not None]
         return f"{scale * sum(there) / len(there):.1f}" if there else "–"
 
-    window = flow.cwnd_bytes[-1]
     return (
         f"{flow.name}: {mean(flow.goodput_bytes_per_s, 8e-6)} Mbit/s, RTT {mean(flow.srtt_us, 1e-3)} ms, "
-        f"window {'–' if window is None else f'{window / 1e3:.1f}'} kB"
+        f"window {mean(flow.cwnd_bytes, 1e-3)} kB"
     )

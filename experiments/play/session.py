@@ -319,7 +319,7 @@ class _Run:
         """Switch the flows to a new version; raises what is wrong with it."""
         host = self.agent_loop.hosts[self.name]
         if host.version.sha256 == source.sha256:
-            return [messages.mark(self.t_s, "save", "saved without a change")]
+            return [messages.mark(self.t_s, "save", messages.UNCHANGED)]
         candidate = prepare(source, ebpf.compile_program, host.version.class_name)
         try:
             check_takeover(host.algorithm, candidate)

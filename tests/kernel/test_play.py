@@ -122,6 +122,8 @@ def test_versions(file: FilePath, player: KernelPlayer) -> None:
     assert values(player)["decrease"] == 0.6  # as set when it began
     file.write_text(AIMD + "no")
     assert until(player, is_mark("error"))["text"].startswith("reload.import_failed")
+    file.write_text(AIMD.replace("0.5, min", "0.4, min"))
+    assert until(player, is_mark("save"))["text"] == "saved without a change"
     raising = AIMD.replace(
         "        cwnd, mss =", "        if report.now_us > 60_000_000: 1 / 0\n        cwnd, mss ="
     )

@@ -2,7 +2,8 @@
 // Both take and give the messages of `Session` in experiments/play/session.py.
 
 const HUNG_S = 6; // without an answer; then the worker is replaced
-const FIRST_S = 30; // for the first version of a worker, which imports modules
+const FIRST_S = 30; // for the first version of the first worker, which imports modules; twice that for the next worker
+const SLOWER = 4; // than its slowest answer so far: the minimum time a worker has
 
 export class Server {
   constructor({ events, messages }, receive) {
@@ -18,7 +19,7 @@ export class Server {
 }
 
 // Besides messages of the session: `ready`, `accepted` (the source asked for runs), `begun`, `answered`, `broken`, and
-// `hung` (with the version before the one that hung, or null).
+// `hung`: with the version before the one that hung, or null; if a first version was slow, with itself, and `waitedS`.
 export class Simulator {
   constructor({ worker, files, memory, extensions }) {
     this.url = worker;
@@ -27,6 +28,7 @@ export class Simulator {
     this.receive = (message) => this.early.push(message);
     this.versions = []; // sources that flows ran, the current one last
     this.asked = null; // the source of a request without an answer
+    this.firstS = FIRST_S;
     setInterval(() => this.watch(), 500);
     this.start();
   }
@@ -45,6 +47,7 @@ export class Simulator {
     this.worker.onerror = (event) => this.receive({ type: "broken", text: event.message ?? "no worker" });
     this.worker.postMessage({ type: "load", ...this.files });
     this.askedMs = null; // time of a ping without an answer
+    this.slowestS = 0;
     this.waiting = []; // messages until the worker is ready
     this.isReady = this.isBegun = false;
   }
@@ -60,8 +63,10 @@ export class Simulator {
   }
 
   take(message) {
-    if (message.type === "pong") this.askedMs = null;
-    else {
+    if (message.type === "pong") {
+      this.slowestS = Math.max(this.slowestS, (performance.now() - this.askedMs) / 1000);
+      this.askedMs = null;
+    } else {
       if (message.type === "ready") {
         this.isReady = true;
         for (const one of this.waiting.splice(0)) this.worker.postMessage(one);
@@ -73,21 +78,30 @@ export class Simulator {
     }
   }
 
+  get patienceS() {
+    return Math.max(this.isBegun ? HUNG_S : this.firstS, SLOWER * this.slowestS);
+  }
+
   watch() {
     const now = performance.now();
     if (!this.isReady) return;
     if (this.askedMs === null) {
       this.askedMs = now;
       this.worker.postMessage({ type: "ping" });
-    } else if (now - this.askedMs > 1000 * (this.isBegun ? HUNG_S : FIRST_S)) this.replace();
+    } else if (now - this.askedMs > 1000 * this.patienceS) this.replace();
   }
 
-  // What hangs is the source that was asked for, or else the one that flows run.
+  // What hangs is the source that was asked for, or else the one that flows run. A first version may hang, or be slow on
+  // a busy machine: it begins again, and has twice the time.
   replace() {
     this.worker.terminate();
-    if (this.asked === null) this.versions.pop();
+    const { asked, isBegun, firstS } = this;
+    if (asked === null) this.versions.pop();
+    const source = this.versions.pop() ?? null;
+    if (!isBegun) this.firstS *= 2;
     this.asked = null;
     this.start();
-    this.receive({ type: "hung", source: this.versions.pop() ?? null });
+    if (source === null && !isBegun) this.receive({ type: "hung", source: asked, waitedS: firstS });
+    else this.receive({ type: "hung", source });
   }
 }

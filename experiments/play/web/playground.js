@@ -8,6 +8,10 @@ const BAD_LINE = /mine\.py>?(?::|", line )(\d+)/;
 const FIRST = "mine";
 const HUNG = "The simulator was stopped: it did not answer, so this version has an endless loop, or does too much work per report.";
 
+const slow = (waitedS) =>
+  `The simulator did not answer for ${waitedS} s. It starts again, and has twice the time.
+If this version has an endless loop, edit it, and run it.`;
+
 let engine = null;
 let editor = null;
 let sources = {};
@@ -78,7 +82,7 @@ async function take(message) {
     case "answered":
       break;
     case "hung":
-      hung(message.source);
+      hung(message);
       break;
     case "broken":
       say("not running");
@@ -95,16 +99,17 @@ function refused(error) {
   return {};
 }
 
-// The worker is a new one. The version before, if there was one, begins again.
-function hung(source) {
+// The worker is a new one. The version before, or a slow first version, begins again.
+function hung({ source, waitedS }) {
   stopped();
   clear();
-  $("run").disabled = true;
   say("restarting");
-  notice = `${HUNG}\n${source === null ? "Edit it, and run it." : "The version before runs again, from time 0."}`;
-  showError(notice);
-  if (source === null) $("run").disabled = false;
-  else engine.begin(setting, source, {}, Number($("speed").value));
+  notice = waitedS
+    ? null // until it runs
+    : `${HUNG}\n${source === null ? "Edit it, and run it." : "The version before runs again, from time 0."}`;
+  showError(notice ?? slow(waitedS));
+  $("run").disabled = source !== null && !waitedS;
+  if (source !== null) engine.begin(setting, source, {}, Number($("speed").value));
 }
 
 async function copy() {

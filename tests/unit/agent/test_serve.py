@@ -124,6 +124,7 @@ def test_everything_that_is_wrong_is_reported_at_once() -> None:
         ("self.flow.set(cwnd_bytes=self.nothing)", "algorithm.check_failed", 8, "no attribute 'nothing'"),
         ("self.flow.set(cwnd_bytes=-1)", "contract.bad_value", 8, "from 1 to"),
         ("helper.decide(report)", "algorithm.check_failed", 2, "ZeroDivisionError"),
+        ("1 / report.acked", "algorithm.check_failed", 8, "by zero; every field of the report is 0"),
         ("raise SystemExit(3)", "algorithm.check_failed", 8, "SystemExit: 3"),
     ],
 )

@@ -1,5 +1,7 @@
 import io
+import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -7,11 +9,12 @@ from rich.console import Console
 
 from ccplane.agent.monitor.spark import axis_top
 from ccplane.base.errors import CcpError
+from experiments.play import terminal
 from experiments.play.chart import LABEL_WIDTH, Curve, Span, axis, chart
 from experiments.play.controls import Controls, buffer_of
 from experiments.play.history import History
 from experiments.play.picture import picture
-from experiments.play.screen import Lines
+from experiments.play.screen import FullScreen, Lines, line_of
 from experiments.play.session import Session, Setting
 from experiments.play.terminal import split
 
@@ -153,14 +156,43 @@ def test_typed_lines(history: History) -> None:
         {"type": "speed", "value": 2.0},
     ]
     assert controls.typed("  ") == []
-    for line in ("rate", "rate=", "rate=fast", "loss=some"):
+    for line in ("rate", "rate=", "rate=fast", "loss=some", "rate=20mbit losss=1%"):
         with pytest.raises(CcpError):
             controls.typed(line)
     with pytest.raises(CcpError, match=r"option\.bad_quantity"):
         buffer_of("64kb")
 
 
-def test_what_terminals_send_for_keys() -> None:
+def test_an_unknown_name_in_a_typed_line_is_refused_with_the_names_that_are_near(history: History) -> None:
+    with pytest.raises(CcpError, match=r"`losss`") as caught:
+        Controls(history).typed("losss=1%")
+    assert "`loss`" in caught.value.fix
+    with pytest.raises(CcpError) as caught:
+        Controls(history).typed("x=1")
+    assert {"rate", "rtt", "loss", "buffer", "speed", "decrease"} <= set(re.findall(r"\w+", caught.value.fix))
+
+
+def test_a_typed_or_pasted_line_is_taken_at_once(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = FullScreen(history, "ccp play", Console(file=io.StringIO()))
+    typed = [*":rate=20mbit", "enter", "tab", *":loss=1%", "enter", "q"]
+    monkeypatch.setattr(terminal, "keys", lambda _timeout_s: [typed.pop(0) for _ in list(typed)])
+    assert screen.wait(0.0) == [{"type": "path", "rate_bytes_per_s": 2.5e6}]
+    assert screen.wait(0.0) == []
+    assert screen.wait(0.0) == [{"type": "path", "loss": 0.01}]
+    assert screen.wait(0.0) is None
+
+
+def test_a_full_screen_begins_with_the_notice(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "single_keys", nullcontext)
+    file = io.StringIO()
+    console = Console(file=file, width=100, height=30, force_terminal=True, color_system=None)
+    screen = FullScreen(history, "ccp play", console, "not on real sockets: no iperf3")
+    with screen.on():
+        screen.show([])
+    assert "not on real sockets: no iperf3" in file.getvalue()
+
+
+def test_what_terminals_send_terminals_send_for_keys() -> None:
     assert split("\x1b[A\x1bOBq:\t\r\x7f\x1b") == [
         "up",
         "down",
@@ -188,3 +220,11 @@ def test_plain_output_has_a_line_per_second(session: Session) -> None:
     assert "kernel/cubic: " in lines[0]
     assert lines[2].startswith("   2.50 s  error: param.out_of_range")
     assert lines[-1] == "   2.50 s  param: decrease=0.7"
+
+
+def test_a_line_has_means_of_its_samples(history: History) -> None:
+    flow = history.flows[0]
+    flow.cwnd_bytes.extend([10_000, 30_000])
+    flow.srtt_us.extend([20_000, 40_000])
+    flow.goodput_bytes_per_s.extend([125_000, 375_000])
+    assert line_of(flow, 2) == "aimd: 2.0 Mbit/s, RTT 30.0 ms, window 20.0 kB"

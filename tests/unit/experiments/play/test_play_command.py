@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from ccplane.base.errors import CcpError
 from experiments.agent_process import ccp
+from experiments.demo.where import Where
 from experiments.play.command import app
 from experiments.play.messages import Message
 from experiments.play.player import SimPlayer
@@ -138,7 +139,7 @@ def test_plain_output(file: Path) -> None:
     assert "continue:  ccp play" in done.stdout
     (again,) = re.findall("continue:  ccp (.*)", done.stdout)
     assert shlex.split(again)[2:] == [
-        "--rate", "20mbit", "--buffer", "2bdp", "--against", "kernel/reno", "-p", "decrease=0.7"
+        "--rate", "20mbit", "--buffer", "2bdp", "--against", "kernel/reno", "--sim", "-p", "decrease=0.7"
     ]  # fmt: skip
     assert done.stderr == ""
 
@@ -159,6 +160,17 @@ def test_mistakes_on_the_command_line(file: Path, arguments: list[str], slug: st
     result = CliRunner().invoke(app, [*words, "--sim", "-t", "1"])
     assert isinstance(result.exception, CcpError)
     assert result.exception.slug == slug
+
+
+def test_root_sees_first_why_the_flows_are_not_on_real_sockets(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("experiments.play.play.choose", lambda _: Where("sim", "no iperf3", "install iperf3"))
+    for user, place in ((0, 0), (1000, -1)):
+        monkeypatch.setattr("os.geteuid", lambda user=user: user)
+        lines = CliRunner().invoke(app, [str(file), "-t", "0.1"]).stdout.splitlines()
+        assert lines[place] == "not on real sockets: no iperf3; install iperf3"
+        assert lines.count(lines[place]) == 1
 
 
 def test_a_terminal_shows_the_picture_and_keys_work(file: Path) -> None:
@@ -191,4 +203,4 @@ def test_a_terminal_shows_the_picture_and_keys_work(file: Path) -> None:
         os.close(own)
     assert process.wait() == 0
     assert keys == {}
-    assert f"continue:  ccp play {file} --rate 40mbit -p decrease=0.54" in seen
+    assert f"continue:  ccp play {file} --rate 40mbit --sim -p decrease=0.54" in seen
