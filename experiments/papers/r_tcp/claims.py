@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ccp_algs.rtcp.options import Options
-from experiments.papers.comparisons import EQUAL, LESS, MORE, Claim, Comparison, by_both_rules
+from experiments.papers.comparisons import EQUAL, LESS, MORE, Bounds, Claim, Comparison, by_both_rules
 from experiments.papers.variants import KERNEL
 from experiments.plots import label
 
@@ -68,9 +68,7 @@ def _far(name: str, mb: float, *bounds: float | None) -> Comparison:
     return _by(name, says, of, by, *bounds, where=f"{mb:g} MB")
 
 
-def _tuned(
-    name: str, algorithm: str, column: str, *bounds: float | None, pkts: int = OWN_PKTS
-) -> list[Comparison]:
+def _tuned(name: str, algorithm: str, column: str, bounds: Bounds, pkts: int) -> list[Comparison]:
     points = (
         {"probe_every_rounds": 25, "probe_gain_ratio": 0.1, "probe_every_pkts": pkts},
         {"probe_every_rounds": 15, "probe_gain_ratio": 0.25, "probe_every_pkts": pkts},
@@ -84,6 +82,13 @@ def _tuned(
         says = f"ratio of {control}'s {what} with eta 25, gamma 10 % to that with eta 15, gamma 25 %{rule}"
         found.append(_by(f"{name}, {operator}{rule}", says, of, by, *bounds, column=column, where=operator))
     return found
+
+
+def _of_probes(
+    says: str, tests: Sequence[tuple[str, str, str, Bounds]], why: str, papers_why: str
+) -> tuple[Claim, Claim]:
+    own, papers = ([one for test in tests for one in _tuned(*test, pkts)] for pkts in (OWN_PKTS, 0))
+    return by_both_rules(Claim("Tables 6 and 7", says, "tuning", own, why=why), RULE, papers_why, papers)
 
 
 def _detectors(names: Sequence[str], pattern: str) -> list[str]:
@@ -391,41 +396,17 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         "alpha, epsilon and omega hardly matter, beta and theta do",
         why="`traces` has a table and figures of these parameters, but the claim gives no bound",
     ),
-    *by_both_rules(
-        Claim(
-            "Tables 6 and 7",
-            "rarer and smaller probes cause fewer retransmissions",
-            "tuning",
-            [
-                *_tuned("bbr again", R_BBR, RETRANS, *LESS),
-                *_tuned("cubic again", R_CUBIC, RETRANS, *LESS),
-            ],
-            why="eta changes nothing, because a probe also waits for 200 packets",
-        ),
-        RULE,
+    *_of_probes(
+        "rarer and smaller probes cause fewer retransmissions",
+        [("bbr again", R_BBR, RETRANS, LESS), ("cubic again", R_CUBIC, RETRANS, LESS)],
+        "eta changes nothing, because a probe also waits for 200 packets",
         "",
-        [
-            *_tuned("bbr again", R_BBR, RETRANS, *LESS, pkts=0),
-            *_tuned("cubic again", R_CUBIC, RETRANS, *LESS, pkts=0),
-        ],
     ),
-    *by_both_rules(
-        Claim(
-            "Tables 6 and 7",
-            "rarer and smaller probes cost BBRv1 goodput, but not CUBIC",
-            "tuning",
-            [
-                *_tuned("bbr goodput", R_BBR, GOODPUT, *LESS),
-                *_tuned("cubic goodput", R_CUBIC, GOODPUT, *EQUAL),
-            ],
-            why=LIMITERS_RATE,
-        ),
-        RULE,
+    *_of_probes(
+        "rarer and smaller probes cost BBRv1 goodput, but not CUBIC",
+        [("bbr goodput", R_BBR, GOODPUT, LESS), ("cubic goodput", R_CUBIC, GOODPUT, EQUAL)],
         LIMITERS_RATE,
-        [
-            *_tuned("bbr goodput", R_BBR, GOODPUT, *LESS, pkts=0),
-            *_tuned("cubic goodput", R_CUBIC, GOODPUT, *EQUAL, pkts=0),
-        ],
+        LIMITERS_RATE,
     ),
     Claim(
         "Table 8",
