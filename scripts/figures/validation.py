@@ -88,10 +88,6 @@ def scatter() -> Figure:
                 }
                 top.plot(scale * kernel, scale * simulated, **options)
                 bottom.plot(scale * kernel, shown, **options)
-                for case, x, y, by in zip(known, scale * kernel, shown, away, strict=True):
-                    if by != y:
-                        text = f"{case}: {by:+.0f} %"
-                        bottom.annotate(text, (x, y), (4, -3), textcoords="offset points", fontsize=6.5)
                 inside, total = inside + int((abs(away) <= 100 * _BAND).sum()), total + len(away)
             counts.append((inside, total))
             ticks = [one for one in (0.1, 1, 10, 100, 1000) if limits[0] <= one <= limits[1]]
@@ -116,7 +112,7 @@ def scatter() -> Figure:
         footnote(
             plot,
             "Each mark is a drawn scenario: one simulated run and one run of the kernel. Band: 5 %. "
-            "Top: log scales; bottom: larger deviations are clipped and labelled",
+            "Top: log scales; bottom: larger deviations are clipped",
         )
     (goodput, n), (rtt, m) = counts
     return Figure(
