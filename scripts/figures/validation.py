@@ -147,7 +147,7 @@ def table() -> str:
     }
     head = ["quantity", "goal"]
     for name in parts:
-        head += [f"simulator, {name}", "kernel again"]
+        head += [name, "kernel"]
     lines = [head, ["---", "---:", *["---:"] * (len(head) - 2)]]
     for place, what in enumerate(QUANTITIES):
         line = [what.description, what.written(what.goal)]
@@ -167,7 +167,7 @@ def by_group() -> str:
     places = [place for place, what in enumerate(QUANTITIES) if what.column in _TWO]
     head = ["scenarios", "n"]
     for place in places:
-        head += [QUANTITIES[place].description, "kernel again"]
+        head += [f"{QUANTITIES[place].description} [%]", "kernel [%]"]
     lines = [head, ["---", *["---:"] * (len(head) - 1)]]
     sorts = {name: sort for case in one.cases for sort, name in case.groups}
     for group, count in counts.items():
@@ -179,7 +179,7 @@ def by_group() -> str:
 
 
 def _spread(spread: Spread) -> str:
-    return f"{100 * spread.median:.1f} / {100 * spread.p90:.0f} %" if spread.n else ""
+    return f"{100 * spread.median:.1f} / {100 * spread.p90:.0f}" if spread.n else ""
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
