@@ -129,7 +129,9 @@ def foreign_s(
             taken_s += now.ended_s - (then.ended_s if then else 0.0)
     for pid in before.keys() - after.keys() - mine:
         heir = _heir(pid, before, after)
-        if heir in before and heir not in {*mine, _INIT} and after[heir].priority < below:
+        if heir is None or heir not in before or heir in {*mine, _INIT}:
+            continue
+        if after[heir].priority < below:
             taken_s -= before[pid].cpu_s + before[pid].ended_s
     return max(taken_s, 0.0)
 

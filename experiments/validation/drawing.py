@@ -180,7 +180,8 @@ def _drawn(number: int, seed: int, folder: Path, recorded: dict[str, list[int]])
     name = f"s{seed}-{number:03}"
     rng = Random(name)
     space = WIDER if seed >= WIDER_FROM else NARROW
-    kind, lead = (each[(number - 1) % len(each)] for each in (space.kinds, space.leads))
+    kind = space.kinds[(number - 1) % len(space.kinds)]
+    lead = space.leads[(number - 1) % len(space.leads)]
     if kind == "cellular":
         path = _cellular(rng, folder / f"{name}.trace", recorded)
     else:

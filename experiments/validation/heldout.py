@@ -205,11 +205,11 @@ class Heldout:
 
     def median_errors(self) -> dict[str, dict[str, float]]:
         """Return the errors of the simulator's median over the rounds, relative to the kernel's median."""
-        sides = self._counting(KERNEL), self._counting(SIMULATOR)
+        kernel, simulated = self._counting(KERNEL), self._counting(SIMULATOR)
         return _errors(
-            (one.name, *(_median(side[one.name]) for side in sides))
+            (one.name, _median(kernel[one.name]), _median(simulated[one.name]))
             for one in self.cases
-            if all(one.name in side for side in sides)
+            if one.name in kernel and one.name in simulated
         )
 
     def spreads(self, group: str, errors: dict[str, dict[str, float]]) -> list[Spread]:

@@ -88,10 +88,6 @@ def scatter() -> Figure:
                 }
                 top.plot(scale * kernel, scale * simulated, **options)
                 bottom.plot(scale * kernel, shown, **options)
-                for case, x, y, by in zip(known, scale * kernel, shown, away, strict=True):
-                    if by != y:
-                        text = f"{case}: {by:+.0f} %"
-                        bottom.annotate(text, (x, y), (4, -3), textcoords="offset points", fontsize=6.5)
                 inside, total = inside + int((abs(away) <= 100 * _BAND).sum()), total + len(away)
             counts.append((inside, total))
             ticks = [one for one in (0.1, 1, 10, 100, 1000) if limits[0] <= one <= limits[1]]
@@ -116,7 +112,7 @@ def scatter() -> Figure:
         footnote(
             plot,
             "Each mark is a drawn scenario: one simulated run and one run of the kernel. Band: 5 %. "
-            "Top: log scales; bottom: larger deviations are clipped and labelled",
+            "Top: log scales; bottom: larger deviations are clipped",
         )
     (goodput, n), (rtt, m) = counts
     return Figure(
@@ -151,7 +147,7 @@ def table() -> str:
     }
     head = ["quantity", "goal"]
     for name in parts:
-        head += [f"simulator, {name}", "kernel again"]
+        head += [name, "kernel"]
     lines = [head, ["---", "---:", *["---:"] * (len(head) - 2)]]
     for place, what in enumerate(QUANTITIES):
         line = [what.description, what.written(what.goal)]
@@ -171,7 +167,7 @@ def by_group() -> str:
     places = [place for place, what in enumerate(QUANTITIES) if what.column in _TWO]
     head = ["scenarios", "n"]
     for place in places:
-        head += [QUANTITIES[place].description, "kernel again"]
+        head += [f"{QUANTITIES[place].description} [%]", "kernel [%]"]
     lines = [head, ["---", *["---:"] * (len(head) - 1)]]
     sorts = {name: sort for case in one.cases for sort, name in case.groups}
     for group, count in counts.items():
@@ -183,7 +179,7 @@ def by_group() -> str:
 
 
 def _spread(spread: Spread) -> str:
-    return f"{100 * spread.median:.1f} / {100 * spread.p90:.0f} %" if spread.n else ""
+    return f"{100 * spread.median:.1f} / {100 * spread.p90:.0f}" if spread.n else ""
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
