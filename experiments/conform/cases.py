@@ -53,7 +53,8 @@ class Comparison:
         value: The number; None if the algorithm has no such quantity.
         at_least: Lower bound; None for none.
         at_most: Upper bound; None for none.
-        at_s: Time in its run [s].
+        at_s: The moment in its run, or the end of what was measured [s].
+        since_s: Begin of what was measured [s]; None for a moment.
         run: Number of the run within the case, from 0.
     """
 
@@ -62,6 +63,7 @@ class Comparison:
     at_least: float | None = None
     at_most: float | None = None
     at_s: float = 0.0
+    since_s: float | None = None
     run: int = 0
 
     @property

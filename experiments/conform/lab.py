@@ -131,6 +131,7 @@ class Lab:
         within: float = 0.0,
         net: Net | None = None,
         at_s: float | None = None,
+        since_s: float | None = None,
     ) -> bool:
         """Compare a number with its bounds; the case fails if one comparison does not hold.
 
@@ -142,7 +143,8 @@ class Lab:
             near: The expected value, instead of bounds.
             within: Largest distance from `near`, as a ratio of it.
             net: The run that it is about; default the last.
-            at_s: The moment in that run [s]; default now.
+            at_s: The moment in that run, or the end of what was measured [s]; default now.
+            since_s: Begin of what was measured [s], for plots; default: it is about a moment.
 
         Returns:
             Whether it holds.
@@ -153,7 +155,7 @@ class Lab:
         run = self.runs.index(net) if net is not None else 0
         moment_s = at_s if at_s is not None else net.now_s if net is not None else 0.0
         value = None if value is None else float(value)
-        made = Comparison(what, value, at_least, at_most, round(moment_s, 6), run)
+        made = Comparison(what, value, at_least, at_most, round(moment_s, 6), since_s, run)
         self.comparisons.append(made)
         return made.holds
 

@@ -246,7 +246,7 @@ class Net:
         return np.diff(counts)
 
     def scenario(self) -> Scenario:
-        """Return what was run so far as a scenario, for `ccp simulate --scenario` and `ccp experiment run`."""
+        """Return what was run so far as a scenario, for `ccp experiment run`."""
         return self._scenario.replace(
             duration_s=max(round(self.now_s, 6), _TAIL_S), events=tuple(self._events)
         )

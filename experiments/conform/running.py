@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ccplane.base.errors import CcpError, Several
+from ccplane.agent import params
+from ccplane.agent.algorithms import find, name_of
+from ccplane.base.errors import CcpError
 from ccplane.base.names import close_names
 from experiments.conform.cases import (
     CANNOT_TELL,
@@ -47,6 +49,21 @@ class Controller:
         if not target.endswith(".py"):
             return self.algorithm
         return f"{Path(target).resolve()}{colon}{attribute}"
+
+
+def parsed_params(algorithm: str, given: Sequence[str]) -> dict[str, ParamValue]:
+    """Return parameters given as `NAME=VALUE`.
+
+    Raises:
+        CcpError: If the algorithm, the parameter or the value does not exist.
+        Several: If several are wrong.
+    """
+    if not given:
+        return {}
+    own = find(algorithm)
+    name = name_of(own, algorithm)
+    settings = params.resolve(params.parse(given), {name: own})
+    return {one.parameter.name: one.value for all_of in settings.values() for one in all_of}
 
 
 Progress = Callable[[str, int, int], None]
@@ -177,12 +194,15 @@ def run_case(suite: str, one: Case, controller: Controller, seed: int, out: Path
         one.test(lab)
     except CannotTell as said:
         reason, outcome = str(said), CANNOT_TELL
-    except (CcpError, Several):
-        lab.close()
+    except CcpError:
         raise
     except Exception as error:
+        raise _bad(
+            Path(one.test.__code__.co_filename), f"raises an exception in `{one.name}`", error
+        ) from error
+    finally:
+        scenarios = tuple(net.scenario() for net in lab.runs)
         lab.close()
-        raise _bad(Path(one.test.__code__.co_filename), f"raises an exception in `{one.name}`", error) from error
     if any(not compared.holds for compared in lab.comparisons):
         outcome = FAILS
     elif outcome == PASSES and not lab.comparisons:
@@ -198,20 +218,19 @@ def run_case(suite: str, one: Case, controller: Controller, seed: int, out: Path
         outcome,
         tuple(lab.comparisons),
         reason,
-        tuple(net.scenario() for net in lab.runs),
+        scenarios,
     )
-    try:
-        if outcome == FAILS and out is not None and lab.runs:
-            from experiments.conform import failures  # draws with pandas, which is slow to import
+    if out is None:
+        return result
+    from experiments.conform import failures  # draws with pandas, which is slow to import
 
-            result = failures.keep(result, lab.runs, out)
-    finally:
-        lab.close()
-    return result
+    return failures.keep(result, out)
 
 
 def _bad(file: Path, what: str, error: Exception) -> ConformError:
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
+    ]
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else (lines or [None])[-1]
     return ConformError(
         "conform.bad_suite",

@@ -1,4 +1,4 @@
-"""No defect: a small rate-based algorithm, which the files `rate_in_bits`, `rtt_in_ms` and `unpaced` spoil."""
+"""No defect: a small rate-based algorithm; `rate_in_bits`, `rtt_in_ms` and `unpaced` spoil it."""
 
 from collections import deque
 
@@ -28,7 +28,7 @@ class PacedFold(FoldProgram):
 
 
 class Paced(Algorithm):
-    """Paces at the maximum delivery rate, with two bandwidth-delay products at most; a lossy round lowers it."""
+    """Paces at the maximum delivery rate, with a bounded window; a lossy round lowers both."""
 
     program = PacedFold
 

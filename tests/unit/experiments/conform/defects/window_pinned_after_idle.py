@@ -6,7 +6,7 @@ IDLE_US = 500_000
 
 
 class Pinned(Aimd):
-    """AIMD that takes the first report after an idle period for the beginning of a pause, which never ends."""
+    """AIMD that pauses at the first report after an idle period, and never ends the pause."""
 
     last_us = 0
     paused = False
