@@ -19,6 +19,10 @@ CANNOT_TELL: Final = "cannot tell"
 Test = Callable[["Lab"], None]
 
 
+class Ended(Exception):  # noqa: N818 -- a way to end a case, not an error
+    """A case ends early, because a condition for its other comparisons does not hold."""
+
+
 class CannotTell(Exception):  # noqa: N818 -- an outcome, not an error
     """The path did not produce the situation that a case is about."""
 
@@ -50,12 +54,13 @@ class Comparison:
 
     Attributes:
         what: What was measured, with its unit.
-        value: The number; None if the algorithm has no such quantity.
+        value: The number; None if there is none, as for a quantity that the algorithm does not have.
         at_least: Lower bound; None for none.
         at_most: Upper bound; None for none.
         at_s: The moment in its run, or the end of what was measured [s].
         since_s: Begin of what was measured [s]; None for a moment.
         run: Number of the run within the case, from 0.
+        is_condition: Whether it is a condition, with 1 for yes and 0 for no.
     """
 
     what: str
@@ -65,20 +70,22 @@ class Comparison:
     at_s: float = 0.0
     since_s: float | None = None
     run: int = 0
+    is_condition: bool = False
 
     @property
     def holds(self) -> bool:
         """Whether the number is within its bounds."""
         return (
             self.value is not None
-            and self.value == self.value
             and (self.at_least is None or self.value >= self.at_least)
             and (self.at_most is None or self.value <= self.at_most)
         )
 
     def __str__(self) -> str:
         """Return the comparison in words."""
-        found = "the algorithm has none" if self.value is None else _short(self.value)
+        if self.is_condition:
+            return f"{self.what}: {'yes' if self.value else 'no'}"
+        found = "no value" if self.value is None else _short(self.value)
         return f"{self.what}: {found} ({self._bounds()})"
 
     def _bounds(self) -> str:

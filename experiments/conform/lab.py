@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final, NoReturn
 
-from experiments.conform.cases import CannotTell, Comparison
+from ccp_algs import params_of
+from ccplane.agent.algorithms import find
+from experiments.conform.cases import CannotTell, Comparison, Ended
 from experiments.conform.net import Net, Watch
 from experiments.events import ParamValue
 from experiments.netlab.spec import Buffer, Direction
 from experiments.runs import one_path
-from experiments.runs.check import SIM
+from experiments.runs.check import SIM, is_own
 from experiments.runs.shapes import Dumbbell, PointToPoint
 from experiments.scenario import FlowSpec, Scenario
 from experiments.traffic.spec import Iperf3, Traffic
@@ -90,6 +93,8 @@ class Lab:
         forward = Direction(rate_bytes_per_s=rate, delay_us=delay_us, buffer=buffer, **direction)
         back = Direction(delay_us=delay_us)
         names = [*[self.algorithm] * flows, *against]
+        known = params_of(find(self.algorithm)) if params and is_own(self.algorithm) else {}
+        added = {name: value for name, value in (params or {}).items() if name in known}
         specs = []
         for number, algorithm in enumerate(names, 1):
             sender, receiver = one_path.ends(len(names), number)
@@ -100,7 +105,7 @@ class Lab:
                     sender,
                     receiver,
                     algorithm,
-                    self._params | dict(params or {}) if own else {},
+                    self._params | added if own else {},
                     traffic if own and traffic is not None else Iperf3(),
                     ecn=ecn,
                 )
@@ -137,7 +142,7 @@ class Lab:
 
         Args:
             what: What it is, with its unit, in words.
-            value: The number; None if the algorithm has no such quantity, which never holds.
+            value: The number; None or NaN if there is none, which never holds.
             at_least: Lower bound.
             at_most: Upper bound.
             near: The expected value, instead of bounds.
@@ -152,12 +157,31 @@ class Lab:
         if near is not None:
             at_least, at_most = near * (1 - within), near * (1 + within)
         net = net or (self.runs[-1] if self.runs else None)
-        run = self.runs.index(net) if net is not None else 0
         moment_s = at_s if at_s is not None else net.now_s if net is not None else 0.0
-        value = None if value is None else float(value)
-        made = Comparison(what, value, at_least, at_most, round(moment_s, 6), since_s, run)
+        run = self.runs.index(net) if net is not None else 0
+        number = None if value is None or value != value else float(value)
+        made = Comparison(what, number, at_least, at_most, round(moment_s, 6), since_s, run)
         self.comparisons.append(made)
         return made.holds
+
+    def check(self, what: str, holds: object) -> bool:
+        """Check a condition; the case fails if it does not hold.
+
+        Args:
+            what: The condition, in words, such as `enters DRAIN within 30 s`.
+            holds: Whether it holds.
+
+        Returns:
+            Whether it holds.
+        """
+        self.compare(what, 1.0 if holds else 0.0, at_least=1.0)
+        self.comparisons[-1] = dataclasses.replace(self.comparisons[-1], is_condition=True)
+        return bool(holds)
+
+    def need(self, what: str, holds: object) -> None:
+        """Check a condition, and end the case if it does not hold."""
+        if not self.check(what, holds):
+            raise Ended(what)
 
     def cannot_tell(self, why: str) -> NoReturn:
         """End the case: the path did not produce the situation that it is about."""

@@ -119,7 +119,7 @@ class Net:
     """
 
     def __init__(self, scenario: Scenario, watch: Watch | None = None) -> None:
-        """Build it.
+        """Build it; the contract of the algorithm's callbacks is not checked.
 
         Raises:
             CcpError: If the algorithm does not exist, or cannot run in the simulator.
@@ -136,7 +136,7 @@ class Net:
         self._link = "link" if len(scenario.flows) == 1 else "bottleneck"
         self._loop = None
         if variants.all:
-            ready = plan(_watched(described(variants.all), watch))
+            ready = plan(_watched(described(variants.all), watch), tries=False)
             self._loop = assembled(ready, self._datapath, clock=lambda: self._datapath.now_us / 1e6)
         self.flows: list[Flow] = []
         hosts = scenario.network.hosts
@@ -167,8 +167,9 @@ class Net:
 
     @property
     def rate_mbit(self) -> float:
-        """Present rate of the path [Mbit/s]."""
-        return float(self._path("rate_bytes_per_s")) * 8e-6
+        """Present rate of the path [Mbit/s]; NaN for a trace."""
+        rate_bytes_per_s = self._path("rate_bytes_per_s")
+        return float("nan") if rate_bytes_per_s is None else float(rate_bytes_per_s) * 8e-6
 
     @property
     def rtt_s(self) -> float:

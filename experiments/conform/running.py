@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import runpy
 import traceback
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ccplane.agent import params
-from ccplane.agent.algorithms import find, name_of
+from ccplane.agent.algorithms import check_contract, find, name_of
 from ccplane.base.errors import CcpError
 from ccplane.base.names import close_names
 from experiments.conform.cases import (
@@ -20,12 +21,14 @@ from experiments.conform.cases import (
     CannotTell,
     Case,
     CaseResult,
+    Ended,
     Outcome,
     cases_of,
 )
 from experiments.conform.errors import ConformError
 from experiments.conform.lab import Lab
 from experiments.events import ParamValue
+from experiments.runs.check import is_own
 
 SUITES: Final = Path(__file__).parent / "suites"
 
@@ -171,6 +174,8 @@ def run_suite(
     if isinstance(controller, str):
         controller = Controller(controller)
     suite = Path(name).stem if name.endswith(".py") else name
+    if is_own(controller.algorithm):
+        check_contract(find(controller.algorithm))
     order = [(one, seed) for one in chosen(name, only) for seed in seeds]
     results = []
     for number, (one, seed) in enumerate(order):
@@ -191,7 +196,8 @@ def run_case(suite: str, one: Case, controller: Controller, seed: int, out: Path
     reason = ""
     outcome: Outcome = PASSES
     try:
-        one.test(lab)
+        with contextlib.suppress(Ended):
+            one.test(lab)
     except CannotTell as said:
         reason, outcome = str(said), CANNOT_TELL
     except CcpError:

@@ -28,7 +28,7 @@ def halves_its_window(lab: Lab) -> None:
     net.run(3)
     before = net.flow.cwnd_pkts
     net.drop()
-    net.run(1)
+    net.run(0.2)
     lab.compare("window after a loss / before", net.flow.cwnd_pkts / before, at_most=0.6)
 
 @case("nowhere", "is never asked for")
@@ -75,7 +75,7 @@ def test_a_failure_can_be_run_again_exactly(algorithm: str, tmp_path: Path) -> N
     net = lab.path(ecn=False)
     net.run(1.2345)
     net.change(loss=Bernoulli(ratio=0.01))
-    net.run(1)
+    net.run(0.2)
     net.drop(0, 5)
     net.change(rate_bytes_per_s=1e6, delay_us=30_000)
     net.run(2)
