@@ -23,6 +23,7 @@ from experiments.runs.session import flow_records
 from experiments.runs.sim_network import SimNetwork
 from experiments.runs.variants import described, variants_of
 from experiments.scenario import Scenario
+from experiments.traffic.running import FlowSockets
 
 Watch = Callable[[Any, Any], None]
 """Called with the instance of an algorithm and its report, after each report."""
@@ -35,15 +36,15 @@ _TAIL_S: Final = 0.001
 class Flow:
     """One flow, by its socket's samples: one a millisecond in which an ACK came."""
 
-    def __init__(self, record: FlowRecord, port: int) -> None:
+    def __init__(self, record: FlowRecord, sockets: FlowSockets) -> None:
         self.name = record.name
         self.algorithm = record.algorithm
-        self.port = port
+        self._sockets = sockets
         self._parts: list[np.ndarray] = []
 
     def add(self, rows: np.ndarray) -> None:
         """Keep this flow's part of new samples."""
-        own = rows[(rows["dport"] == self.port)]
+        own = rows[self._sockets.has(rows["netns"], rows["sport"], rows["dport"])]
         if len(own):
             self._parts.append(own)
 
@@ -76,12 +77,6 @@ class Flow:
     def cwnd_pkts(self) -> float:
         """Window of the last sample [segments]."""
         return 0.0 if self.last is None else float(self.last["cwnd_bytes"]) / self.mss_bytes
-
-    @property
-    def ssthresh_pkts(self) -> float:
-        """Slow-start threshold of the last sample [segments]; infinity before the first reduction."""
-        value = 0 if self.last is None else int(self.last["ssthresh_bytes"])
-        return value / self.mss_bytes if 0 < value < 1 << 40 else float("inf")
 
     def mean_cwnd_pkts(self, start_s: float, stop_s: float) -> float:
         """Return the mean window of a time of the run [segments]."""
@@ -145,9 +140,8 @@ class Net:
             record.start_us = sim.START_US + round(1e6 * flow.start_s)
             record.stop_us = sim.START_US + round(1e6 * scenario.duration_s)
             record.sockets = sim_traffic.sockets(flow, number, 1 + hosts.index(flow.sender))
-            given = sim_traffic.plan(scenario, number, record)
-            self._datapath.connect(msgspec.json.encode(given))
-            self.flows.append(Flow(record, given["dport"]))
+            self._datapath.connect(msgspec.json.encode(sim_traffic.plan(scenario, number, record)))
+            self.flows.append(Flow(record, record.sockets))
 
     def __enter__(self) -> Self:
         return self
