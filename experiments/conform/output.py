@@ -16,6 +16,7 @@ from rich.table import Table
 
 from experiments.commands import OUT, console, file_name, print_json
 from experiments.conform.cases import CANNOT_TELL, FAILS, PASSES, Case, CaseResult
+from experiments.conform.known import reason
 from experiments.conform.running import Progress
 
 _STYLES = {PASSES: "green", FAILS: "bold red", CANNOT_TELL: "yellow"}
@@ -87,6 +88,8 @@ def _explain(one: CaseResult) -> None:
     typer.echo(f"{one.case} fails with seed {one.seed}: {one.said}")
     if one.why:
         typer.echo(f"  why    {one.why}")
+    if known := reason(one.suite, one.algorithm, one.case):
+        typer.echo(f"  known  {known}")
     if one.files:
         yaml, png = one.files
         typer.echo(f"  again  ccp experiment run {yaml}")

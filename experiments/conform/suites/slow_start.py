@@ -34,9 +34,7 @@ def leaves_before_losses(lab: Lab) -> None:
     lab.compare("packets dropped until its end", dropped, at_most=0)
 
 
-@case(
-    "RFC 9406 section 4.2, SEARCH section 2", "does not leave slow start far below the capacity of the path"
-)
+@case("RFC 9406 section 4.2, SEARCH section 2", "does not leave slow start far too early")
 def not_too_early(lab: Lab) -> None:
     """An exit that is too early costs seconds of linear growth."""
     net = started(lab)

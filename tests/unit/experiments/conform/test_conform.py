@@ -17,6 +17,7 @@ from experiments.netlab.spec import Bernoulli
 from experiments.results import Result
 from experiments.run import run
 from experiments.scenario import Scenario
+from scripts import suites
 
 SUITE = '''
 from experiments.conform import Lab, case
@@ -180,3 +181,14 @@ def test_a_plot_marks_what_was_measured(suite: str) -> None:
     plot = failures.drawn(result, result.failure, again)
     marks = [line.get_xdata()[0] for line in plot.axes[0].lines if len(line.get_xdata()) == 2]
     assert result.failure.at_s in marks
+
+
+def test_the_suite_of_the_page_works(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[4] / "docs/conform.md").read_text()
+    suite = tmp_path / "page.py"
+    suite.write_text(page.split("```python\n")[1].split("```")[0])
+    assert [run_suite(str(suite), one)[0].outcome for one in ("kernel/reno", "cubic")] == ["passes", "fails"]
+
+
+def test_the_tables_of_the_page_are_those_of_the_suites() -> None:
+    assert suites.written(suites.PAGE.read_text()) == suites.PAGE.read_text(), "run `make commands`"

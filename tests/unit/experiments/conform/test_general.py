@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from experiments.conform import run_suite
+from experiments.conform.command import app
+from experiments.conform.known import KNOWN
 from experiments.conform.running import cases
 
 DEFECTS = Path(__file__).parent / "defects"
@@ -73,3 +76,15 @@ def test_sound_algorithms_raise_no_alarm_on_ten_seeds(algorithm: str) -> None:
 )
 def test_what_is_known_of_algorithms_is_found(algorithm: str, case: str) -> None:
     assert failing(algorithm, case) != []
+
+
+def test_a_known_alarm_is_explained(tmp_path: Path) -> None:
+    args = ["general", "aimd", "--case", "reacts-to-ecn", "-o", str(tmp_path)]
+    assert f"known  {KNOWN['aimd']['reacts-to-ecn']}" in CliRunner().invoke(app, args).output
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("algorithm", [*KNOWN, "bbr3", "lt_cubic", "r_hybrid"])
+def test_the_alarms_are_the_known_ones(algorithm: str) -> None:
+    found = {one.partition(" ")[0] for one in failing(algorithm, seeds=range(1, 4))}
+    assert found == set(KNOWN.get(algorithm, {}))
