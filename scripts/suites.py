@@ -19,7 +19,7 @@ def _begin(what: str) -> str:
 
 def suites() -> str:
     """Return the table of suites."""
-    rows = ["| suite | cases | after |", "| --- | ---: | --- |"]
+    rows = ["| suite | cases | what it checks |", "| --- | ---: | --- |"]
     for name in suite_names():
         first = (SUITES / f"{name.replace('-', '_')}.py").read_text().splitlines()[0]
         rows.append(f"| `{name}` | {len(cases(name))} | {first.strip(chr(34)).rstrip('.')} |")
@@ -36,8 +36,9 @@ def general() -> str:
 def known() -> str:
     """Return the table of known alarms."""
     rows = ["| algorithm | alarm | reason |", "| --- | --- | --- |"]
+    titles = {one.name: one.title for one in cases("general")}
     rows += [
-        f"| `{algorithm}` | {case.replace('-', ' ')} | {reason} |"
+        f"| `{algorithm}` | {titles[case]} | {reason} |"
         for algorithm, alarms in sorted(KNOWN.items())
         for case, reason in alarms.items()
     ]

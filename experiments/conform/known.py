@@ -16,8 +16,7 @@ KNOWN: Final[dict[str, dict[str, str]]] = {
     },
     "flex_cubic": {
         "keeps-losses-low-among-several": "as in a shallow buffer",
-        "keeps-losses-low-in-a-shallow-buffer": "a full queue below one BDP never doubles the RTT: losses are "
-        "spared",
+        "keeps-losses-low-in-a-shallow-buffer": "a full queue that never doubles the RTT spares all losses",
         "leaves-reno-a-share": "it spares the losses that make Reno halve",
         "leaves-slow-start": "with a buffer of one BDP it depends on chance whether a loss is spared",
         "slows-down-under-heavy-loss": "random loss is what it is made for",

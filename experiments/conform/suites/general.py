@@ -154,7 +154,7 @@ def does_not_grow_while_the_application_limits_it(lab: Lab) -> None:
     lab.compare("window / largest amount in flight", float(rows["cwnd_bytes"][-1]) / used, at_most=4)
 
 
-@case("RFC 3168 section 6.1.2")
+@case("RFC 3168 section 6.1.2", "reacts to ECN")
 def reacts_to_ecn(lab: Lab) -> None:
     """A flow that agreed on ECN must treat a mark as a loss; this path marks, and loses nothing."""
     net = lab.path(rate_mbit=20, rtt_ms=40, buffer_bdp=20, ecn=True, queue=DropTail(ce_threshold_us=5_000))
@@ -249,7 +249,7 @@ def shares_with_itself(lab: Lab) -> None:
     )
 
 
-@case("RFC 9743 section 5.2.1")
+@case("RFC 9743 section 5.2.1", "leaves Reno a share")
 def leaves_reno_a_share(lab: Lab) -> None:
     """Next to the algorithm, on a path with a buffer of one BDP, Reno must not starve."""
     net = lab.path(rate_mbit=20, rtt_ms=40, against=["kernel/reno"])
