@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from experiments.conform.lab import Lab
     from experiments.scenario import Scenario
 
-Outcome = Literal["passes", "fails", "cannot tell"]
+Outcome = Literal["passes", "fails", "undecided"]
 PASSES: Final = "passes"
 FAILS: Final = "fails"
-CANNOT_TELL: Final = "cannot tell"
+UNDECIDED: Final = "undecided"
 
 Test = Callable[["Lab"], None]
 
@@ -23,7 +23,7 @@ class Ended(Exception):  # noqa: N818 -- a way to end a case, not an error
     """A case ends early, because a condition for its other comparisons does not hold."""
 
 
-class CannotTell(Exception):  # noqa: N818 -- an outcome, not an error
+class Undecided(Exception):  # noqa: N818 -- an outcome, not an error
     """The path did not produce the situation that a case is about."""
 
 
@@ -114,9 +114,9 @@ class CaseResult:
         why: Why it matters.
         algorithm: The algorithm.
         seed: Seed of the case's paths.
-        outcome: `passes`, `fails`, or `cannot tell`.
+        outcome: `passes`, `fails`, or `undecided`.
         comparisons: All numbers that were compared.
-        reason: Why the case cannot tell; else empty.
+        reason: Why the case is undecided; else empty.
         scenarios: The runs of the case as scenarios, for replays.
         files: Scenario and plot of a failure, if they were written.
     """
@@ -141,7 +141,7 @@ class CaseResult:
 
     @property
     def said(self) -> str:
-        """The outcome's reason in words: the failure, why it cannot tell, or the numbers that hold."""
+        """The outcome's reason in words: the failure, why it is undecided, or the numbers that hold."""
         failure = self.failure
         if failure is not None:
             return str(failure)

@@ -60,7 +60,7 @@ def conform(
 ) -> None:
     """Check an algorithm's behaviour, case by case, in the simulator. Needs no root.
 
-    Exit code 1: at least one case fails. A case that cannot tell is no failure.
+    Exit code 1: at least one case fails. An undecided case is no failure.
     """
     from experiments.conform import output, running
 

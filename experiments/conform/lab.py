@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from ccp_algs import params_of
 from ccplane.agent.algorithms import find
-from experiments.conform.cases import CannotTell, Comparison, Ended
+from experiments.conform.cases import Comparison, Ended, Undecided
 from experiments.conform.net import Net, Watch
 from experiments.events import ParamValue
 from experiments.netlab.spec import Buffer, Direction
@@ -183,9 +183,9 @@ class Lab:
         if not self.check(what, holds):
             raise Ended(what)
 
-    def cannot_tell(self, why: str) -> NoReturn:
+    def undecided(self, why: str) -> NoReturn:
         """End the case: the path did not produce the situation that it is about."""
-        raise CannotTell(why)
+        raise Undecided(why)
 
     def close(self) -> None:
         """End all runs."""

@@ -15,11 +15,11 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from experiments.commands import OUT, console, file_name, print_json
-from experiments.conform.cases import CANNOT_TELL, FAILS, PASSES, Case, CaseResult
+from experiments.conform.cases import FAILS, PASSES, UNDECIDED, Case, CaseResult
 from experiments.conform.known import reason
 from experiments.conform.running import Progress
 
-_STYLES = {PASSES: "green", FAILS: "bold red", CANNOT_TELL: "yellow"}
+_STYLES = {PASSES: "green", FAILS: "bold red", UNDECIDED: "yellow"}
 
 
 def place(suite: str, algorithm: str) -> Path:
@@ -75,12 +75,12 @@ def show(results: Sequence[CaseResult], *, as_json: bool = False) -> None:
         if one.outcome == FAILS:
             _explain(one)
     outcomes = [one.outcome for one in shown]
-    counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in (PASSES, FAILS, CANNOT_TELL))
+    counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in (PASSES, FAILS, UNDECIDED))
     typer.echo(f"{counts}; {len(shown)} cases")
 
 
 def _worst(group: Sequence[CaseResult]) -> CaseResult:
-    order = (FAILS, CANNOT_TELL, PASSES)
+    order = (FAILS, UNDECIDED, PASSES)
     return min(group, key=lambda one: order.index(one.outcome))
 
 

@@ -15,14 +15,14 @@ from ccplane.agent.algorithms import check_contract, find, name_of
 from ccplane.base.errors import CcpError
 from ccplane.base.names import close_names
 from experiments.conform.cases import (
-    CANNOT_TELL,
     FAILS,
     PASSES,
-    CannotTell,
+    UNDECIDED,
     Case,
     CaseResult,
     Ended,
     Outcome,
+    Undecided,
     cases_of,
 )
 from experiments.conform.errors import ConformError
@@ -198,8 +198,8 @@ def run_case(suite: str, one: Case, controller: Controller, seed: int, out: Path
     try:
         with contextlib.suppress(Ended):
             one.test(lab)
-    except CannotTell as said:
-        reason, outcome = str(said), CANNOT_TELL
+    except Undecided as said:
+        reason, outcome = str(said), UNDECIDED
     except CcpError:
         raise
     except Exception as error:
@@ -212,7 +212,7 @@ def run_case(suite: str, one: Case, controller: Controller, seed: int, out: Path
     if any(not compared.holds for compared in lab.comparisons):
         outcome = FAILS
     elif outcome == PASSES and not lab.comparisons:
-        reason, outcome = "the case compared nothing", CANNOT_TELL
+        reason, outcome = "the case compared nothing", UNDECIDED
     result = CaseResult(
         suite,
         one.name,

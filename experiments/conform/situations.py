@@ -43,7 +43,7 @@ def grown_to(lab: Lab, pkts: float, **path: Any) -> Net:
     """Return a path whose flow's window has reached some segments, without a loss."""
     net = lab.path(**{"buffer_bdp": ROOM_BDP} | path)
     if not net.run(60, lambda: net.flow.cwnd_pkts >= pkts, step_s=0.001):
-        lab.cannot_tell(f"the window never reached {pkts:g} segments")
+        lab.undecided(f"the window never reached {pkts:g} segments")
     return net
 
 
@@ -53,12 +53,12 @@ def reduced(lab: Lab, net: Net, *numbers: int) -> Reduction:
     began_s = net.now_s
     net.drop(*numbers)
     if not net.run(10, lambda: net.flow.last["ca_state"] >= RECOVERY, step_s=0.001):
-        lab.cannot_tell("the flow did not notice the loss within 10 s")
+        lab.undecided("the flow did not notice the loss within 10 s")
     before = net.flow.between(began_s)
     at = int(np.flatnonzero(before["ca_state"] >= RECOVERY)[0])
     before_pkts = float(before["cwnd_bytes"][: max(at, 1)].max()) / net.flow.mss_bytes
     if not net.run(10, lambda: net.flow.last["ca_state"] < 2, step_s=0.001):
-        lab.cannot_tell("the recovery did not end within 10 s")
+        lab.undecided("the recovery did not end within 10 s")
     return Reduction(before_pkts, net.flow.cwnd_pkts, net.now_s)
 
 
@@ -77,7 +77,7 @@ def timed_out(lab: Lab, net: Net) -> tuple[float, float]:
     net.run(1.2)
     net.change(loss=None)
     if not net.run(5, lambda: len(net.flow.between(began_s + 1.0)), step_s=0.001):
-        lab.cannot_tell("no ACK came within 5 s after the outage")
+        lab.undecided("no ACK came within 5 s after the outage")
     return before_pkts, float(net.flow.between(began_s + 1.0)["cwnd_bytes"][0]) / net.flow.mss_bytes
 
 

@@ -51,7 +51,7 @@ class Bbr:
         """Begin; `rate` is relative to the usual one."""
         own = OwnView()
         if not is_own(lab.algorithm) and lab.algorithm != KERNEL_BBR:
-            lab.cannot_tell("it is no BBR, or none whose state can be read")
+            lab.undecided("it is no BBR, or none whose state can be read")
         path = {"rate_mbit": rate * RATE_MBIT, "rtt_ms": RTT_MS} | path
         self.lab = lab
         self.net = lab.path(buffer_pkts=buffer_pkts, exact=True, watch=own.watch, **path)
@@ -80,7 +80,7 @@ class Bbr:
 
         done = self.net.run(seconds, reached)
         if not self.state:
-            self.lab.cannot_tell("no state of BBR can be read of this algorithm")
+            self.lab.undecided("no state of BBR can be read of this algorithm")
         return until is None or done
 
     def until(self, what: str, reached: Callable[[], object], seconds: float = 30) -> None:
@@ -401,7 +401,7 @@ def policer(lab: Lab) -> None:
 @case("BBR draft A.18, section 5.5.11", "handling spurious fast recovery")
 def spurious_recovery(lab: Lab) -> None:
     """A recovery that reordering caused must be taken back."""
-    lab.cannot_tell("the simulator never reorders packets; ccplane's unit tests play this to `bbr3`")
+    lab.undecided("the simulator never reorders packets; ccplane's unit tests play this to `bbr3`")
 
 
 @case("BBR draft A.19, section 5.5.11", "handling spurious RTO recovery")

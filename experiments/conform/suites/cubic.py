@@ -53,7 +53,7 @@ def fast_convergence(lab: Lab) -> None:
     net.run(1)
     lost = reduced(lab, net)
     if lost.before_pkts > 0.95 * first.before_pkts:
-        lab.cannot_tell("the window was back at its maximum after a second")
+        lab.undecided("the window was back at its maximum after a second")
     follows(lab, net, lost, lost.before_pkts * (1 + BETA) / 2)
 
 

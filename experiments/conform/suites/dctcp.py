@@ -31,7 +31,7 @@ def proportional_reduction(lab: Lab) -> None:
     marking(net, 3 * net.rtt_s)
     net.run(1.5 * net.rtt_s)
     if not net.flow.grown("delivered_ce", began_s):
-        lab.cannot_tell("no mark reached the flow")
+        lab.undecided("no mark reached the flow")
     rows = net.flow.between(began_s)
     ratio = float(rows["cwnd_bytes"].min()) / net.flow.mss_bytes / before
     lab.compare("smallest window after three marked round trips / before", ratio, at_least=0.8, at_most=0.999)

@@ -84,11 +84,11 @@ def slows_down_under_heavy_loss(lab: Lab) -> None:
 
 @case("RFC 2914 section 5, RFC 8085 section 3.1")
 def stays_slower_after_a_loss(lab: Lab) -> None:
-    """A reduction that is undone within a few round trips is none: the next loss follows immediately."""
+    """If a reduction is undone within a few round trips, the next loss follows immediately."""
     net = settled(lab, 40, rate_mbit=40, rtt_ms=40)
     kept = kept_shares(net)
     if not kept:
-        lab.cannot_tell("the path lost no packet that the flow recovered from")
+        lab.undecided("the path lost no packet that the flow recovered from")
     what = "window 5 round trips after a recovery / before it, median"
     lab.compare(what, float(np.median(kept)), at_most=0.8)
 
@@ -140,7 +140,7 @@ def after_idle(lab: Lab) -> Net:
     net.run(7)
     sent_pkts = net.counters()["arrived_pkts"]
     if not net.run(2, lambda: net.counters()["arrived_pkts"] > sent_pkts, step_s=0.001):
-        lab.cannot_tell("the flow sent nothing after its silence")
+        lab.undecided("the flow sent nothing after its silence")
     return net
 
 
@@ -160,7 +160,7 @@ def reacts_to_ecn(lab: Lab) -> None:
     net = lab.path(rate_mbit=20, rtt_ms=40, buffer_bdp=20, ecn=True, queue=DropTail(ce_threshold_us=5_000))
     net.run(20)
     if not net.counters()["marked_pkts"]:
-        lab.cannot_tell("no packet was marked")
+        lab.undecided("no packet was marked")
     queue_ms = net.flow.mean_rtt_ms(10, 20) - 1e3 * net.rtt_s
     lab.compare(
         "mean queue above the marking threshold of 5 ms [ms], from 10 to 20 s",
@@ -194,7 +194,7 @@ def paces_at_a_rate_that_fits_the_path(lab: Lab) -> None:
     rates = rows["pacing_rate_bytes_per_s"].astype(float)
     rates = rates[(rates > 0) & (rates < 1 << 60)]
     if not len(rates):
-        lab.cannot_tell("the algorithm sets no pacing rate")
+        lab.undecided("the algorithm sets no pacing rate")
     capacity = net.payload_mbit * 1e6 / 8
     lab.compare(
         "median pacing rate / capacity, from 5 to 15 s",

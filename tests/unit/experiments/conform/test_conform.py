@@ -34,7 +34,7 @@ def halves_its_window(lab: Lab) -> None:
 
 @case("nowhere", "is never asked for")
 def cannot(lab: Lab) -> None:
-    lab.cannot_tell("the sky is blue")
+    lab.undecided("the sky is blue")
 '''
 
 
@@ -45,12 +45,12 @@ def suite(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_a_suite_of_a_user_tells_algorithms_apart(suite: str, tmp_path: Path) -> None:
+def test_a_suite_of_a_user_distinguishes_algorithms(suite: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     reno = run_suite(suite, "kernel/reno", out=out)
     assert [(one.case, one.outcome) for one in reno] == [
         ("halves-its-window", "passes"),
-        ("cannot", "cannot tell"),
+        ("cannot", "undecided"),
     ]
     assert reno[0].title == "halves its window"
     assert reno[1].said == "the sky is blue"
@@ -103,7 +103,7 @@ def test_seeds_change_the_path_and_exact_paths_stay() -> None:
 def test_comparisons_in_words() -> None:
     assert str(Comparison("share", 0.25, at_most=0.5)) == "share: 0.25 (at most 0.5)"
     assert str(Comparison("share", 2, 1, 3)) == "share: 2 (1 to 3)"
-    assert str(Comparison("bound", None, at_least=1)) == "bound: the algorithm has none (at least 1)"
+    assert str(Comparison("bound", None, at_least=1)) == "bound: no value (at least 1)"
     assert not Comparison("bound", None, at_least=1).holds
     assert not Comparison("nothing", float("nan"), at_least=0).holds
 
@@ -159,7 +159,7 @@ def test_the_command(suite: str, tmp_path: Path) -> None:
     out = ["-o", str(tmp_path / "out")]
     passed = CliRunner().invoke(app, [suite, "kernel/reno", *out])
     assert passed.exit_code == 0
-    assert "1 passes, 0 fails, 1 cannot tell; 2 cases" in passed.output
+    assert "1 passes, 0 fails, 1 undecided; 2 cases" in passed.output
     failed = CliRunner().invoke(app, [suite, "kernel/cubic", "--seeds", "2", *out])
     assert failed.exit_code == 1
     assert "fails 2 of 2" in failed.output
