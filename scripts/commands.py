@@ -19,7 +19,7 @@ from typer._completion_shared import get_completion_script
 
 from ccplane.agent import cli, events, front, messages
 from ccplane.agent.cli import MORE
-from scripts import cards, metric_table, scenario_page
+from scripts import cards, metric_table, scenario_page, suites
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs/cli.md"
@@ -251,7 +251,7 @@ SLUGS: Final = {
     "telemetry.ioam.errors",
     "BCC probes": "telemetry.bpfcc.errors",
     "Experiments": "experiments.errors experiments.learning.errors experiments.bench.errors "
-    "experiments.mininet_wifi.errors experiments.play.errors",
+    "experiments.mininet_wifi.errors experiments.play.errors experiments.conform.errors",
     "The network lab": "experiments.netlab.errors",
 }
 """Heading -> modules with a table of slugs."""
@@ -302,6 +302,7 @@ def written() -> dict[Path, str]:
         ERRORS: errors(),
         **dict(cards.written()),
         scenario_page.PAGE: scenario_page.written(),
+        suites.PAGE: suites.written(suites.PAGE.read_text()),
         MAN: man(found),
         **{
             path: get_completion_script(prog_name="ccp", complete_var="_CCP_COMPLETE", shell=shell).strip()
