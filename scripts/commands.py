@@ -251,7 +251,7 @@ SLUGS: Final = {
     "telemetry.ioam.errors",
     "BCC probes": "telemetry.bpfcc.errors",
     "Experiments": "experiments.errors experiments.learning.errors experiments.bench.errors "
-    "experiments.mininet_wifi.errors experiments.play.errors",
+    "experiments.mininet_wifi.errors experiments.play.errors experiments.evaluate.errors",
     "The network lab": "experiments.netlab.errors",
 }
 """Heading -> modules with a table of slugs."""

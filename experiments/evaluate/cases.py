@@ -1,7 +1,7 @@
 """The cases: what each criterion of RFC 9743 is tested with.
 
-A case has one or more line-ups of flows over a path, and measures of them. All paths have 50 Mbit/s, an RTT of
-40 ms and a buffer of one bandwidth-delay product (BDP) unless the case says otherwise.
+A case has one or more line-ups of flows over a path, and measures of them. All paths have 50 Mbit/s, an RTT
+of 40 ms and a buffer of one bandwidth-delay product (BDP) unless the case says otherwise.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _fairness() -> list[Case]:
         (Flow("x1", access_ms=5), Flow("x2", access_ms=75)),
         40,
     )
-    far = goodput("x2", 10, key="far", label="goodput of the flow with 160 ms", link_mbit=MBIT_USUAL)
+    far = goodput("x2", 10, key="far", label="goodput of the flow with 160 ms", share_mbit=MBIT_USUAL / 2)
     return [
         Case(
             "fair-own",
@@ -215,7 +215,7 @@ def _harm(competitor: str, count: int = 1) -> tuple[Measure, ...]:
     """Return measures of both directions of harm (Ware et al., HotNets 2019, section 4)."""
     fair_mbit = MBIT_USUAL / (1 + count)
     together = goodput(
-        "c", STEADY_S, key="left", label=f"goodput left to {competitor}", link_mbit=fair_mbit * count
+        "c", STEADY_S, key="left", label=f"goodput left to {competitor}", share_mbit=fair_mbit * count
     )
     solo = goodput("c", STEADY_S, lineup=ALONE)
     harm = Measure(
@@ -228,7 +228,7 @@ def _harm(competitor: str, count: int = 1) -> tuple[Measure, ...]:
     )
     own_solo = goodput(start_s=STEADY_S, lineup="solo")
     own = goodput(
-        start_s=STEADY_S, key="own", label=f"own goodput next to {competitor}", link_mbit=fair_mbit
+        start_s=STEADY_S, key="own", label=f"own goodput next to {competitor}", share_mbit=fair_mbit
     )
     suffered = Measure(
         "harm-suffered",
@@ -418,7 +418,7 @@ def _wireless(traces: Traces) -> list[Case]:
             "cellular",
             criteria.WIRELESS,
             "a cellular link",
-            "One flow for 40 s over a modelled LTE link: 10 Mbit/s in the mean, 50 ms, 500 packets of buffer.",
+            "One flow for 40 s; a modelled LTE link of 10 Mbit/s in the mean, 50 ms, 500 packets of buffer.",
             "cellular",
             {"": lineup(cellular, flows(1), 40, back=back)},
             (_rate(10), *_queueing(base_ms=50)),
@@ -537,7 +537,7 @@ def _changes() -> list[Case]:
             "drop-tail",
             {"": crowd},
             (
-                goodput("c", 10, 20, key="left", label="goodput of those that arrive", link_mbit=40),
+                goodput("c", 10, 20, key="left", label="goodput of those that arrive", share_mbit=40),
                 rtt(95, "c", 10, 20, base_ms=RTT_MS, label="RTT p95 of those that arrive"),
             ),
         ),

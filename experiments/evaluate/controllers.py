@@ -88,7 +88,7 @@ def _of_kernel(name: str, simulate: bool) -> Controller:
             f"the simulator does not have `{name}`",
             name,
             f"of the kernel's algorithms it has {', '.join(SIMULATED)}",
-            f"{close_names(name, SIMULATED, 'name')}\nor evaluate it on real sockets: as root, without --quick",
+            f"{close_names(name, SIMULATED, 'name')}\nor use real sockets: as root, without --quick",
         )
     return found
 
@@ -115,8 +115,7 @@ def resolve_all(names: Sequence[str], *, simulate: bool = False) -> tuple[Contro
 
 
 def references(subjects: Sequence[Controller], against: Sequence[Controller]) -> tuple[Controller, ...]:
-    """Return what subjects are compared with: CUBIC, or Reno for CUBIC itself, then those of `--against`."""
+    """Return what subjects are compared with: CUBIC, or Reno for CUBIC alone, then those of `--against`."""
     own = {one.algorithm for one in subjects}
-    usual = RENO if CUBIC in own else CUBIC
-    first = () if usual in own else (resolve(usual),)
-    return (*first, *(one for one in against if one.algorithm not in own | {usual}))
+    usual = RENO if own == {CUBIC} else CUBIC
+    return (resolve(usual), *(one for one in against if one.algorithm not in own | {usual}))

@@ -1,7 +1,8 @@
 """Effects: how a controller's figures relate to those of another, with intervals over seeds.
 
-A ratio compares two runs with the same seed, so the same network and start times. On real sockets an effect is
-decided if its whole interval is on one side of 1. A simulated effect also has to exceed the simulator's error.
+A ratio compares two runs with the same seed, so the same network and start times. On real sockets an effect
+is decided if its whole interval is on one side of 1. A simulated effect also has to exceed the simulator's
+error.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Effect(msgspec.Struct, frozen=True):
     @property
     def alike(self) -> bool:
         """Whether the interval over the seeds is close to 1."""
-        return 1 / ALIKE <= self.found.low and self.found.high <= ALIKE
+        return self.found.low >= 1 / ALIKE and self.found.high <= ALIKE
 
 
 def widened(found: Estimate, error: float) -> Estimate:
@@ -84,9 +85,8 @@ def compared(
     ]
     found = median_interval([one for one in ratios if math.isfinite(one)])
     verdict = decided(what.better, widened(found, error)) if what.better else None
-    return Effect(
-        against, *(None if math.isnan(x) else x for x in (found.value, found.low, found.high)), found.n, error, verdict
-    )
+    value, low, high = (None if math.isnan(x) else x for x in (found.value, found.low, found.high))
+    return Effect(against, value, low, high, found.n, error, verdict)
 
 
 def decided(better: Better, judged: Estimate, margin: float = 0.0) -> Verdict:

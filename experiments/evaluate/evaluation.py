@@ -56,6 +56,7 @@ class Spent(msgspec.Struct, frozen=True):
         side: The side.
         runs: Number of runs; those shared by controllers count once.
         now: Of these, runs that were not there yet.
+        missing: Runs that failed or were not done.
         wall_s: Time that they took [s].
         cpu_s: Processor time that they took on this machine [s].
     """
@@ -63,6 +64,7 @@ class Spent(msgspec.Struct, frozen=True):
     side: str
     runs: int
     now: int
+    missing: int
     wall_s: float
     cpu_s: float
 
@@ -117,7 +119,8 @@ class Evaluation:
             for (case, measure, algorithm), found in one.values.items()
         ]
         spent = [
-            Spent(one.side, one.runs, one.now, round(one.wall_s, 1), round(one.cpu_s, 1)) for one in sides
+            Spent(one.side, one.runs, one.now, one.missing, round(one.wall_s, 1), round(one.cpu_s, 1))
+            for one in sides
         ]
         findings = [finding for one in sides for finding in one.findings]
         return cls(subjects, against, cases, repeats, values, spent, findings)
@@ -134,6 +137,11 @@ class Evaluation:
         """The sides that were run, in the order in which they decide."""
         run = {one.side for one in self.spent}
         return tuple(side for side in SIDES if side in run)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no run failed or is missing."""
+        return not any(one.missing for one in self.spent)
 
     def values(self, case: Case, what: Measure, side: str, algorithm: str) -> list[float]:
         """Return the values by seed; NaN for failed runs, empty if it was not measured."""
@@ -156,9 +164,7 @@ class Evaluation:
 
     def measured(self, case: Case, side: str, subject: str) -> bool:
         """Whether a case was measured."""
-        return any(
-            x == x for what in case.measures for x in self.values(case, what, side, subject)
-        )
+        return any(x == x for what in case.measures for x in self.values(case, what, side, subject))
 
     def verdict(self, case: Case, subject: str, against: str) -> Overall | None:
         """Return the verdict on a case: that of real sockets where there are such runs; None without runs."""
@@ -181,9 +187,7 @@ class Evaluation:
                 "measure": what.key,
                 "side": side,
                 "algorithm": subject.algorithm,
-                **msgspec.to_builtins(
-                    self.effect(case, what, side, subject.algorithm, reference.algorithm)
-                ),
+                **msgspec.to_builtins(self.effect(case, what, side, subject.algorithm, reference.algorithm)),
             }
             for case in self.cases
             for what in case.measures

@@ -41,7 +41,11 @@ class Run:
 
     def sent_mbit(self, who: str, start_s: float, stop_s: float) -> float:
         """Return the rate at which flows sent, retransmissions included [Mbit/s]."""
-        sent = self._of(who, start_s, stop_s).drop(columns="bytes_acked").rename(columns={"bytes_sent": "bytes_acked"})
+        sent = (
+            self._of(who, start_s, stop_s)
+            .drop(columns="bytes_acked")
+            .rename(columns={"bytes_sent": "bytes_acked"})
+        )
         return float(metrics.goodput_bytes_per_s(sent).sum(min_count=1)) / MBIT
 
     def rtt_ms(self, who: str, percentile: float, start_s: float = 0.0, stop_s: float = INF) -> float:
@@ -91,7 +95,8 @@ class Measure:
         better: Whether more or less is better; empty if it is only shown.
         quantity: The quantity of the simulator's draws with the same error.
         floor: Values below it count as equal to it when controllers are compared.
-        empty: Its value on a path without queue and other traffic: a link's rate, or an RTT; 0 for none.
+        empty: What it is put in relation to: the RTT of the empty path, a rate; 0 for nothing.
+        empty_is: What this rate is.
     """
 
     key: str
@@ -102,6 +107,7 @@ class Measure:
     quantity: str
     floor: float = 0.0
     empty: float = 0.0
+    empty_is: str = "the path's rate"
 
     def ratio(self, value: float, reference: float) -> float:
         """Return a value relative to the reference's, with the floor for both."""
@@ -120,15 +126,41 @@ def goodput(
     key: str = "goodput",
     lineup: str = "",
     link_mbit: float = 0.0,
+    share_mbit: float = 0.0,
 ) -> Measure:
-    """Return a measure of goodput; `lineup` is empty for cases with one."""
+    """Return a measure of goodput.
+
+    Args:
+        who: First letters of the flows.
+        start_s: Start of the time that is measured [s].
+        stop_s: Its end [s].
+        label: Noun phrase.
+        key: Unique in the case.
+        lineup: The line-up; empty for the usual one.
+        link_mbit: Rate of the path, to put the value in relation to.
+        share_mbit: The flows' equal share of it, instead.
+    """
     return Measure(
-        key, label, "Mbit/s", lambda runs: runs[lineup].mbit(who, start_s, stop_s), "more", GOODPUT, 0.01, link_mbit
+        key,
+        label,
+        "Mbit/s",
+        lambda runs: runs[lineup].mbit(who, start_s, stop_s),
+        "more",
+        GOODPUT,
+        0.01,
+        share_mbit or link_mbit,
+        "an equal share" if share_mbit else "the path's rate",
     )
 
 
 def rtt(
-    percentile: int, who: str = "x", start_s: float = 0.0, stop_s: float = INF, *, base_ms: float, label: str = ""
+    percentile: int,
+    who: str = "x",
+    start_s: float = 0.0,
+    stop_s: float = INF,
+    *,
+    base_ms: float,
+    label: str = "",
 ) -> Measure:
     """Return a measure of the RTT."""
     return Measure(

@@ -1,4 +1,7 @@
-"""How far the simulator is from the kernel, as a wheel has it: the errors that a simulated effect has to exceed."""
+"""How far the simulator is from the kernel: the errors that a simulated effect has to exceed.
+
+They are in a file of their own, because a wheel does not have the results of `ccp validate`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from importlib.resources import files
 from typing import Final
 
 FILE: Final = "model_error.json"
-"""90th percentile of the error, by kind of path and quantity; `python -m scripts.tables` writes it."""
+"""90th percentiles by kind of path and quantity; `make docs-tables` writes the file."""
 
 
 @cache
 def errors() -> Mapping[str, Mapping[str, float]]:
-    """Return the 90th percentile of the simulator's error on drawn scenarios, by kind of path and quantity."""
+    """Return the 90th percentiles of the error on drawn scenarios, by kind of path and quantity."""
     found: Mapping[str, Mapping[str, float]] = json.loads((files(__package__) / FILE).read_text())
     return found
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.evaluate.controllers import CUBIC
 from experiments.events import Event, SetLink
@@ -20,6 +21,9 @@ from experiments.units import MBIT
 
 Lineup = Callable[[str], Scenario]
 """Returns a scenario in which the given algorithm is evaluated."""
+
+BULK: Final = Iperf3()
+"""A transfer until the end of the run."""
 
 X: Final = ""
 """Stands for the algorithm in `Flow.algorithm`."""
@@ -48,7 +52,7 @@ class Flow:
 
     name: str
     algorithm: str = X
-    traffic: Traffic = Iperf3()
+    traffic: Traffic = BULK
     start_s: float = 0.0
     access_ms: float = 0.0
 
@@ -146,15 +150,16 @@ class Traces:
         self.folder.mkdir(parents=True, exist_ok=True)
         each = round(_BURSTS_MBIT * MBIT * _BURST_MS / 1000 / OPPORTUNITY_BYTES)
         link = Cellular(mean_bytes_per_s=_CELLULAR_MBIT * MBIT)
-        made = {
-            self.cellular: lambda: draw(link, _TRACE_S, _CELLULAR_SEED),
-            self.bursts: lambda: np.repeat(np.arange(_BURST_MS, 1000 + 1, _BURST_MS), each),
-        }
-        for name, times_ms in made.items():
-            if not (file := Path(name)).exists():
-                part = file.with_suffix(".part")
-                write_trace(part, times_ms())
-                part.replace(file)
+        _write(self.cellular, draw(link, _TRACE_S, _CELLULAR_SEED))
+        _write(self.bursts, np.repeat(np.arange(_BURST_MS, 1000 + 1, _BURST_MS), each))
 
     def _file(self, name: str) -> str:
         return str((self.folder / f"{name}.trace").absolute())
+
+
+def _write(name: str, times_ms: NDArray[np.int64]) -> None:
+    file = Path(name)
+    if not file.exists():
+        part = file.with_suffix(".part")
+        write_trace(part, times_ms)
+        part.replace(file)

@@ -43,6 +43,7 @@ class Measurements:
         values: A value for each seed; NaN for failed runs.
         runs: Number of runs, shared ones counted once.
         now: Of these, runs that were done now.
+        missing: Runs that failed or were not done.
         wall_s: Time that they took [s].
         cpu_s: Processor time that they took on this machine [s].
         findings: What went wrong in runs.
@@ -52,6 +53,7 @@ class Measurements:
     values: dict[Key, list[float]] = field(default_factory=dict)
     runs: int = 0
     now: int = 0
+    missing: int = 0
     wall_s: float = 0.0
     cpu_s: float = 0.0
     findings: list[Finding] = field(default_factory=list)
@@ -98,6 +100,7 @@ def measure(
         sweep(grid, out=place, jobs=jobs, on=on, report=report)
     found.wall_s, found.cpu_s = time.monotonic() - before_s, _cpu_s() - cpu_before_s
     found.runs = sum(is_complete(place / key) for key in keys)
+    found.missing = len(keys) - found.runs
     found.now = sum(is_complete(place / key) for key in missing)
     if not found.runs:
         raise EvaluateError(

@@ -14,11 +14,12 @@ from typing import Any, Final, Literal, Self
 from experiments import verdicts
 from experiments.statistics import Estimate
 
-Verdict = Literal["holds", "fails", "undecided", "tuned", "stale", "not run", "not tested"]
+Verdict = Literal["holds", "fails", "mixed", "undecided", "tuned", "stale", "not run", "not tested"]
 
 VERDICTS: Final[tuple[Verdict, ...]] = (
     "holds",
     "fails",
+    "mixed",
     "undecided",
     "tuned",
     "stale",
@@ -27,7 +28,7 @@ VERDICTS: Final[tuple[Verdict, ...]] = (
 )
 """Verdicts, in the order of the bar.
 
-Tuned: parameters were chosen on these runs. Stale: the result is older than what made it, or cannot be made
+Mixed: some of its figures hold and some fail. Tuned: parameters were chosen on these runs. Stale: the result is older than what made it, or cannot be made
 again.
 """
 

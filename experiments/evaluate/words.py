@@ -1,0 +1,146 @@
+"""An evaluation in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Final
+
+from experiments.evaluate.cases import Case
+from experiments.evaluate.controllers import Controller
+from experiments.evaluate.effects import Effect, Overall
+from experiments.evaluate.evaluation import SIDES, Evaluation
+from experiments.evaluate.measures import Measure
+from experiments.evaluate.running import SIMULATOR
+from experiments.report.model import written
+
+VERDICTS: Final[dict[Overall, str]] = {
+    "better": "better",
+    "worse": "worse",
+    "mixed": "better and worse",
+    "undecided": "no clear difference",
+}
+"""Verdict -> its words."""
+
+FURTHEST: Final = 5
+"""Effects that the summary names on each side."""
+
+
+def value_text(what: Measure, value: float) -> str:
+    """Return a value with its unit, and how it relates to the empty path or an equal share."""
+    if math.isnan(value):
+        return "not measured"
+    text = f"{written(value)}{' ' if what.unit not in {'', '%'} else ''}{what.unit.replace('%', ' %')}"
+    if not what.empty:
+        return text
+    if what.unit == "ms":
+        return f"{text}, {written(value - what.empty)} ms above the empty path"
+    return f"{text} ({100 * value / what.empty:.0f} % of {what.empty_is})"
+
+
+def ratio_text(effect: Effect, reference: Controller) -> str:
+    """Return an effect as text, with its interval over the seeds."""
+    found = effect.found
+    if math.isnan(found.value):
+        return "not compared"
+    ends = "" if math.isnan(found.low) else f" [{written(found.low)}, {written(found.high)}]"
+    return f"{written(found.value)} times that of {reference.label}{ends}"
+
+
+def sentence(
+    evaluation: Evaluation, case: Case, side: str, subject: Controller, reference: Controller
+) -> str:
+    """Return what a case shows on one side."""
+    groups: dict[str, list[str]] = {}
+    for what in case.measures:
+        found = evaluation.estimate(case, what, side, subject.algorithm)
+        effect = evaluation.effect(case, what, side, subject.algorithm, reference.algorithm)
+        text = f"{what.label} {value_text(what, found.value)}"
+        if not what.better:
+            other = evaluation.estimate(case, what, side, reference.algorithm)
+            groups.setdefault("", []).append(f"{text} ({reference.label}: {value_text(what, other.value)})")
+        elif math.isnan(effect.found.low):
+            few = f"too few runs ({effect.n})" if effect.n else "not measured"
+            groups.setdefault(few.capitalize(), []).append(text)
+        elif effect.verdict in {"better", "worse"}:
+            groups.setdefault(effect.verdict.capitalize(), []).append(
+                f"{text}, {ratio_text(effect, reference)}"
+            )
+        elif effect.alike:
+            groups.setdefault("About the same", []).append(text)
+        elif effect.error and not effect.found.low <= 1 <= effect.found.high:
+            within = f"Within the simulator's error of {100 * effect.error:.0f} %"
+            groups.setdefault(within, []).append(f"{text}, {ratio_text(effect, reference)}")
+        else:
+            groups.setdefault("No clear difference", []).append(f"{text}, {ratio_text(effect, reference)}")
+    order = sorted(groups, key=lambda name: ("Worse", "Better", name, "").index(name))
+    said = (f"{name}: {'; '.join(groups[name])}" if name else "; ".join(groups[name]) for name in order)
+    return ". ".join(one[:1].upper() + one[1:] for one in said) + "."
+
+
+def counts(evaluation: Evaluation, subject: Controller, reference: Controller) -> Counter[Overall]:
+    """Return the number of cases with each verdict."""
+    verdicts = (evaluation.verdict(case, subject.algorithm, reference.algorithm) for case in evaluation.cases)
+    return Counter(one for one in verdicts if one is not None)
+
+
+def counted(evaluation: Evaluation, subject: Controller, reference: Controller) -> str:
+    """Return a sentence with the number of cases with each verdict."""
+    found = counts(evaluation, subject, reference)
+    numbers = ", ".join(f"{text} in {found[name]}" for name, text in VERDICTS.items() if found[name])
+    return (
+        f"{subject.label} compared with {reference.label} in {found.total()} cases: {numbers or 'nothing'}."
+    )
+
+
+def furthest(evaluation: Evaluation, subject: Controller, reference: Controller, verdict: str) -> list[str]:
+    """Return the largest effects with a verdict, the largest first, at most one of each case."""
+    found = []
+    for case in evaluation.cases:
+        own = []
+        for side in evaluation.sides:
+            if not evaluation.measured(case, side, subject.algorithm):
+                continue
+            for what in case.measures:
+                effect = evaluation.effect(case, what, side, subject.algorithm, reference.algorithm)
+                if effect.verdict == verdict and effect.ratio:
+                    value = evaluation.estimate(case, what, side, subject.algorithm).value
+                    text = (
+                        f"{case.title}: {what.label} {value_text(what, value)}, "
+                        f"{written(effect.ratio)} times that of {reference.label} ({case.criterion.section})"
+                    )
+                    own.append((abs(math.log(effect.ratio)), text))
+            break  # the side that decides
+        if own:
+            found.append(max(own))
+    return [text for _, text in sorted(found, reverse=True)[:FURTHEST]]
+
+
+def spent_text(evaluation: Evaluation) -> str:
+    """Return what the runs took, as a sentence."""
+    parts = []
+    for one in evaluation.spent:
+        now = f"{one.now} of them now" if one.now != one.runs else "all now"
+        missing = f", {one.missing} missing" if one.missing else ""
+        took = f": {one.wall_s:.0f} s, {one.cpu_s:.0f} s of processor time" if one.now else ""
+        parts.append(f"{one.runs} runs ({SIDES[one.side]}, {now}{missing}{took})")
+    return "; ".join(parts) + "."
+
+
+def error_text(evaluation: Evaluation) -> str:
+    """Return how verdicts come about, as sentences."""
+    own = (
+        f"Ratios compare runs with the same seed; intervals are 95 % intervals of the median over "
+        f"{evaluation.repeats} seeds. "
+    )
+    simulated = (
+        "A simulated effect counts as better or worse only if it also exceeds the simulator's error on such "
+        "paths, the 90th percentile over scenarios drawn at random. "
+    )
+    both = "Where there are runs on real sockets, they decide. "
+    text = own
+    if SIMULATOR in evaluation.sides:
+        text += simulated
+    if len(evaluation.sides) > 1:
+        text += both
+    return text + "RFC 9743 has no thresholds, so nothing here passes or fails."
