@@ -43,7 +43,9 @@ def model_error(_text: str) -> str:
     found: dict[str, dict[str, float]] = {}
     for (kind, quantity), error in sorted(errors().items()):
         found.setdefault(kind, {})[quantity] = round(error, 3)
-    return records.dumped(found)
+    return records.dumped(
+        {"about": "made by `make docs-tables` from docs/results/validation", "errors": found}
+    )
 
 
 WRITERS: Final[dict[Path, Writer]] = {

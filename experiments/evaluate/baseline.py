@@ -20,7 +20,7 @@ from experiments.report.model import written
 from experiments.statistics import Estimate, median_interval, min_runs
 
 MARGIN: Final = 0.01
-"""Relative changes up to this are none, even if the whole interval is on one side."""
+"""Smaller relative changes do not count, even if the whole interval is on one side."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def changes(before: Evaluation, after: Evaluation, where: str, margin: float = M
         before: The earlier evaluation.
         after: This one.
         where: File of the earlier one, for errors.
-        margin: Relative changes up to this are none.
+        margin: Smaller relative changes do not count.
 
     Raises:
         EvaluateError: `evaluate.bad_baseline`, if they have no figure in common.

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from ccplane.agent.algorithms import find, name_of
-from ccplane.base.errors import CcpError, UsageError
+from ccplane.agent.description import Description, plan
+from ccplane.base.errors import UsageError
 from ccplane.base.names import close_names
 from experiments.evaluate.errors import EvaluateError
 from experiments.plots import label
@@ -50,7 +51,8 @@ def resolve(name: str, *, simulate: bool = False) -> Controller:
 
     Raises:
         EvaluateError: `evaluate.no_controller` or `evaluate.not_simulated`.
-        UsageError: If ccplane has no such algorithm, or its file cannot be imported.
+        UsageError: If ccplane has no such algorithm, its file cannot be imported, or its callbacks fail.
+        LangError: If its fold program does not compile.
     """
     if name.startswith(KERNEL):
         return _of_kernel(name, simulate)
@@ -66,9 +68,10 @@ def resolve(name: str, *, simulate: bool = False) -> Controller:
     algorithm = f"{Path(file).resolve()}{colon}{member}" if file.endswith(".py") else name
     try:
         found = find(algorithm)
-    except CcpError as error:
+    except UsageError as error:
         hint = "" if file.endswith(".py") else f"\nfor the kernel's algorithm, write {KERNEL}{name}"
         raise UsageError(error.slug, error.message, error.where, error.why, error.fix + hint) from error
+    plan(Description([algorithm]))  # a mistake is reported once, not by every run
     return Controller(name, algorithm, label(name_of(found, algorithm)))
 
 

@@ -26,7 +26,7 @@ INF: Final = float("inf")
 
 
 class Run:
-    """Figures of one run; `who` is the first letters of flows' names, such as `x` for those evaluated."""
+    """Figures of one run; `who` is how flows' names begin, such as `x` for those evaluated."""
 
     def __init__(self, result: Result) -> None:
         """Read the tables."""
@@ -41,12 +41,10 @@ class Run:
 
     def sent_mbit(self, who: str, start_s: float, stop_s: float) -> float:
         """Return the rate at which flows sent, retransmissions included [Mbit/s]."""
-        sent = (
-            self._of(who, start_s, stop_s)
-            .drop(columns="bytes_acked")
-            .rename(columns={"bytes_sent": "bytes_acked"})
-        )
-        return float(metrics.goodput_bytes_per_s(sent).sum(min_count=1)) / MBIT
+        ends = [
+            self._of(who, 0, at_s).groupby("flow")["bytes_sent"].last().sum() for at_s in (start_s, stop_s)
+        ]
+        return float(ends[1] - ends[0]) / (stop_s - start_s) / MBIT
 
     def rtt_ms(self, who: str, percentile: float, start_s: float = 0.0, stop_s: float = INF) -> float:
         """Return the mean over flows of a percentile of their RTT [ms]."""
@@ -131,7 +129,7 @@ def goodput(
     """Return a measure of goodput.
 
     Args:
-        who: First letters of the flows.
+        who: How the names of the flows begin.
         start_s: Start of the time that is measured [s].
         stop_s: Its end [s].
         label: Noun phrase.

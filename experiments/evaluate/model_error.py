@@ -18,7 +18,8 @@ FILE: Final = "model_error.json"
 @cache
 def errors() -> Mapping[str, Mapping[str, float]]:
     """Return the 90th percentiles of the error on drawn scenarios, by kind of path and quantity."""
-    found: Mapping[str, Mapping[str, float]] = json.loads((files(__package__) / FILE).read_text())
+    kept = json.loads((files(__package__) / FILE).read_text())
+    found: Mapping[str, Mapping[str, float]] = kept["errors"]
     return found
 
 

@@ -43,13 +43,17 @@ _VERDICTS: Final[Mapping[Overall, Verdict]] = {
     "mixed": "mixed",
     "undecided": "undecided",
 }
-_WORDS: Final = {"holds": "is better", "fails": "is worse", "mixed": "is better and worse"}
+_WORDS: Final = {"holds": "is better", "fails": "is worse"}
 
 
 def report_of(evaluation: Evaluation) -> Report:
     """Return the report of the evaluation of one controller."""
     subject, reference = evaluation.subject, evaluation.against[0]
-    sections = [*_findings(evaluation), *_cases(evaluation, subject, reference)]
+    sections = [
+        *_findings(evaluation),
+        *_furthest(evaluation, subject, reference),
+        *_cases(evaluation, subject, reference),
+    ]
     sections += [
         Section(
             f"Effects compared with {one.label}",
@@ -64,14 +68,16 @@ def report_of(evaluation: Evaluation) -> Report:
     ]
     about = " ".join(
         (
-            f"What {subject.label} does by the criteria of RFC 9743, compared with "
-            f"{' and '.join(one.label for one in evaluation.against)}.",
-            words.counted(evaluation, subject, reference),
+            f"What {subject.label} does by the criteria of RFC 9743.",
+            *(words.counted(evaluation, subject, one) for one in evaluation.against),
             words.error_text(evaluation),
             f"Runs: {words.spent_text(evaluation)}",
         )
     )
-    return Report(f"Evaluation of {subject.label}", [*sections, _not_tested()], about, "cases", _WORDS)
+    tinted = f"{subject.label} is better"
+    return Report(
+        f"Evaluation of {subject.label}", [*sections, _not_tested()], about, "cases", _WORDS, tinted
+    )
 
 
 def _findings(evaluation: Evaluation) -> list[Section]:
@@ -90,6 +96,18 @@ def _findings(evaluation: Evaluation) -> list[Section]:
     ]
     about = "What is wrong, whatever the figures say, with the scenario that shows it."
     return [Section("Findings", rows, about=about, heading="finding", counted=False)]
+
+
+def _furthest(evaluation: Evaluation, subject: Controller, reference: Controller) -> list[Section]:
+    found = []
+    for verdict, heading in (("worse", "Furthest behind"), ("better", "Furthest ahead")):
+        rows = [
+            Row(f"{verdict}-{number}", one, None)
+            for number, one in enumerate(words.furthest(evaluation, subject, reference, verdict), 1)
+        ]
+        if rows:
+            found.append(Section(heading, rows, heading="effect", counted=False))
+    return found
 
 
 def _cases(evaluation: Evaluation, subject: Controller, reference: Controller) -> list[Section]:
@@ -165,6 +183,7 @@ def _measured(what: Measure, effect: Effect, reference: Controller) -> Measured:
         None if more else 1.0,
         f"× {reference.label} ({what.label})",
         "seed",
+        narrows=not effect.error,
     )
 
 
@@ -190,7 +209,12 @@ def _table(evaluation: Evaluation, case: Case, side: str) -> Table:
 def _not_tested() -> Section:
     rows = [
         Row(
-            f"not-tested-{number}", what, "not tested", [], source=section, why=f"{why[:1].upper()}{why[1:]}."
+            f"not-tested-{number}",
+            what,
+            "not tested",
+            [],
+            source=section,
+            why=f"{why[:1].upper()}{why[1:]}.".replace("`", ""),
         )
         for number, (section, what, why) in enumerate(criteria.NOT_TESTED, 1)
     ]

@@ -43,7 +43,7 @@ class Flow:
     """A flow of a line-up, between hosts of its own.
 
     Attributes:
-        name: Its name; the first letter says what it is: `x` is evaluated, `c` competes, `t` is thin.
+        name: Its name; `x` is evaluated, `c` competes, `t` is thin or short.
         algorithm: Its congestion control; `X` for the one that is evaluated.
         traffic: Its traffic.
         start_s: Its start [s].
@@ -57,9 +57,9 @@ class Flow:
     access_ms: float = 0.0
 
 
-def flows(count: int, every_s: float = 0.0, algorithm: str = X, letter: str = "x") -> tuple[Flow, ...]:
+def flows(count: int, every_s: float = 0.0, algorithm: str = X) -> tuple[Flow, ...]:
     """Return long flows that start one after the other."""
-    return tuple(Flow(f"{letter}{n + 1}", algorithm, start_s=n * every_s) for n in range(count))
+    return tuple(Flow(f"x{n + 1}", algorithm, start_s=n * every_s) for n in range(count))
 
 
 def rival(number: int = 1, algorithm: str = CUBIC, start_s: float = 0.0) -> Flow:

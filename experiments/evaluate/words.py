@@ -17,8 +17,8 @@ from experiments.report.model import written
 VERDICTS: Final[dict[Overall, str]] = {
     "better": "better",
     "worse": "worse",
-    "mixed": "better and worse",
-    "undecided": "no clear difference",
+    "mixed": "mixed",
+    "undecided": "undecided",
 }
 """Verdict -> its words."""
 
@@ -89,7 +89,8 @@ def counted(evaluation: Evaluation, subject: Controller, reference: Controller) 
     found = counts(evaluation, subject, reference)
     numbers = ", ".join(f"{text} in {found[name]}" for name, text in VERDICTS.items() if found[name])
     return (
-        f"{subject.label} compared with {reference.label} in {found.total()} cases: {numbers or 'nothing'}."
+        f"Compared with {reference.label} in {found.total()} cases, {subject.label} is "
+        f"{numbers or 'not measured'}."
     )
 
 

@@ -64,7 +64,7 @@ def test_a_comparison_ranks_and_shares_the_runs_of_cubic() -> None:
 def test_an_algorithm_that_raises_is_a_finding() -> None:
     line = "congested = report.lost > 0"
     assert line in MINE.read_text()
-    planted = f"{line}\n        if congested and report.cwnd_bytes > 180_000:\n            raise ValueError"
+    planted = f"{line}\n        self.age = getattr(self, 'age', 0) + 1\n        assert self.age < 200"
     Path("mine.py").write_text(MINE.read_text().replace(line, planted))
     said = call("mine.py", *QUICK, "--only", "alone-tenth", "--json", "mine.json")
     assert "Finding alone-tenth, seed 1: the algorithm raised an exception" in said

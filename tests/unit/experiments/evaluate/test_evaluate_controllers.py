@@ -74,3 +74,12 @@ def test_cubic_is_compared_with_reno_and_all_others_with_cubic() -> None:
     assert names("kernel/cubic") == ["kernel/reno"]
     assert names("kernel/bbr", "kernel/reno", "cubic") == ["kernel/cubic", "kernel/reno", "cubic"]
     assert names("kernel/bbr", "kernel/cubic", "kernel/bbr") == ["kernel/cubic"]
+
+
+def test_an_algorithm_whose_callbacks_fail_is_refused_before_it_is_run(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(MINE.read_text().replace("congested = report.lost > 0", "raise ValueError"))
+    with pytest.raises(UsageError) as caught:
+        controllers.resolve(str(file))
+    assert caught.value.slug == "algorithm.check_failed"
+    assert "broken.py" in caught.value.where
