@@ -313,9 +313,9 @@ def _values(evaluation: Evaluation, side: str) -> Table:
     rows: list[list[Cell]] = []
     for row in figures.all_measures(evaluation.cases):
         found = [evaluation.estimate(row.case, row.what, side, one.algorithm) for one in evaluation.subjects]
-        ends: list[Cell] = [x for one in found for x in (one.value, one.low, one.high)]
-        names = (row.case.criterion.section, row.case.title, row.what.label, row.what.unit)
-        rows.append([*names, *(None if x != x else x for x in ends)])
+        cells: list[Cell] = [row.case.criterion.section, row.case.title, row.what.label, row.what.unit]
+        cells += [None if x != x else x for one in found for x in (one.value, one.low, one.high)]
+        rows.append(cells)
     return Table(
         "all measures",
         f"measures-{side}",
