@@ -32,19 +32,21 @@ class Run:
         """Read the tables."""
         self._samples = result.flow_samples
         self._objects = result.objects
-        self._flows = result.flows
+        self._flows = {one.name: one for one in result.scenario.flows}
+        self._end_s = result.scenario.duration_s
+
+    @property
+    def algorithms(self) -> frozenset[str]:
+        """The algorithms of the flows."""
+        return frozenset(one.algorithm for one in self._flows.values())
 
     def mbit(self, who: str, start_s: float = 0.0, stop_s: float = INF) -> float:
-        """Return the goodput of flows together over a time [Mbit/s]."""
-        rates = metrics.goodput_bytes_per_s(self._of(who, start_s, stop_s))
-        return float(rates.sum(min_count=1)) / MBIT
+        """Return the goodput of flows together over a time [Mbit/s]; a flow that stands still counts as 0."""
+        return sum(self._rates("bytes_acked", who, start_s, stop_s)) / MBIT
 
     def sent_mbit(self, who: str, start_s: float, stop_s: float) -> float:
         """Return the rate at which flows sent, retransmissions included [Mbit/s]."""
-        ends = [
-            self._of(who, 0, at_s).groupby("flow")["bytes_sent"].last().sum() for at_s in (start_s, stop_s)
-        ]
-        return float(ends[1] - ends[0]) / (stop_s - start_s) / MBIT
+        return sum(self._rates("bytes_sent", who, start_s, stop_s)) / MBIT
 
     def rtt_ms(self, who: str, percentile: float, start_s: float = 0.0, stop_s: float = INF) -> float:
         """Return the mean over flows of a percentile of their RTT [ms]."""
@@ -52,25 +54,43 @@ class Run:
         return float(found.iloc[:, 0].mean()) / 1e3
 
     def retrans_pct(self, who: str, start_s: float = 0.0, stop_s: float = INF) -> float:
-        """Return the share of flows' bytes that were retransmissions [%]."""
-        own = self._of(who, start_s, stop_s)
-        ends = own.groupby("flow", sort=False)[["bytes_retrans", "bytes_sent"]].agg(["first", "last"])
-        again, sent = (ends[name]["last"] - ends[name]["first"] for name in ("bytes_retrans", "bytes_sent"))
-        return float(100 * again.sum() / sent.sum()) if sent.sum() > 0 else metrics.NAN
+        """Return the share of flows' bytes that were retransmissions [%]; NaN if nothing was sent."""
+        again, sent = (
+            sum(self._rates(name, who, start_s, stop_s)) for name in ("bytes_retrans", "bytes_sent")
+        )
+        return 100 * again / sent if sent > 0 else metrics.NAN
 
     def jain(self, who: str, start_s: float = 0.0) -> float:
         """Return Jain's index of flows' goodputs."""
-        return metrics.jain_index(metrics.goodput_bytes_per_s(self._of(who, start_s, INF)))
+        return metrics.jain_index(self._rates("bytes_acked", who, start_s, INF))
 
     def completion_ms(self, who: str, percentile: float, size_bytes: int | None = None) -> float:
         """Return a percentile of the time of flows' downloads, connecting included [ms].
 
-        A download that did not end does not count.
+        A download that did not end does not count; where none did, the time is that until the end of the run.
         """
         own = self._objects[self._objects["flow"].str.startswith(who)]
         if size_bytes is not None:
             own = own[own["size_bytes"] == size_bytes]
-        return float(np.percentile(own["completion_s"], percentile)) * 1e3 if len(own) else metrics.NAN
+        times_s: list[float] = own["completion_s"].tolist()
+        if own.empty:
+            times_s = [self._end_s - one.start_s for name, one in self._flows.items() if name.startswith(who)]
+        return float(np.percentile(times_s, percentile)) * 1e3
+
+    def _rates(self, column: str, who: str, start_s: float, stop_s: float) -> list[float]:
+        """Return the rate of a cumulative column for each flow [1/s].
+
+        Between samples the count is interpolated. A flow that stands still has none until its last one, which
+        is at the end of the run; its rate is small then, not unknown.
+        """
+        stop_s = min(stop_s, self._end_s)
+        rates = []
+        for name in self._flows:
+            if name.startswith(who):
+                own = self._samples[self._samples["flow"] == name].dropna(subset=["t_s", column])
+                begin, end = np.interp([start_s, stop_s], [0.0, *own["t_s"]], [0.0, *own[column]])
+                rates.append(float(end - begin) / (stop_s - start_s))
+        return rates
 
     def _of(self, who: str, start_s: float, stop_s: float) -> pd.DataFrame:
         own = self._samples[self._samples["flow"].str.startswith(who)]
@@ -122,7 +142,6 @@ def goodput(
     *,
     label: str = "goodput",
     key: str = "goodput",
-    lineup: str = "",
     link_mbit: float = 0.0,
     share_mbit: float = 0.0,
 ) -> Measure:
@@ -134,7 +153,6 @@ def goodput(
         stop_s: Its end [s].
         label: Noun phrase.
         key: Unique in the case.
-        lineup: The line-up; empty for the usual one.
         link_mbit: Rate of the path, to put the value in relation to.
         share_mbit: The flows' equal share of it, instead.
     """
@@ -142,7 +160,7 @@ def goodput(
         key,
         label,
         "Mbit/s",
-        lambda runs: runs[lineup].mbit(who, start_s, stop_s),
+        lambda runs: runs[""].mbit(who, start_s, stop_s),
         "more",
         GOODPUT,
         0.01,

@@ -287,7 +287,7 @@ def comparison_of(evaluation: Evaluation, rankings: Mapping[str, Ranking]) -> Re
 
 def _ranks(evaluation: Evaluation, side: str, ranking: Ranking) -> Table:
     labels = {one.algorithm: one.label for one in evaluation.subjects}
-    rows = [
+    rows: list[list[Cell]] = [
         [labels[algorithm], found.value, found.low, found.high, len(ranking.wins[algorithm])]
         for algorithm, found in ranking.ranks.items()
     ]

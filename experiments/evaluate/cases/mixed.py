@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from experiments.evaluate import criteria
 from experiments.evaluate.cases.base import (
     ALONE,
@@ -18,6 +21,8 @@ from experiments.evaluate.controllers import CUBIC, RENO
 from experiments.evaluate.measures import (
     GOODPUT,
     Measure,
+    Run,
+    Runs,
     completion,
     goodput,
     retransmitted,
@@ -36,31 +41,46 @@ from experiments.units import MBIT
 def _harm(competitor: str, count: int = 1) -> tuple[Measure, ...]:
     """Return measures of both directions of harm (Ware et al., HotNets 2019, section 4)."""
     fair_mbit = MBIT_USUAL / (1 + count)
-    together = goodput(
-        "c", CONVERGED_S, key="left", label=f"goodput left to {competitor}", share_mbit=fair_mbit * count
+
+    def others_mbit(runs: Runs) -> float:
+        return _part_mbit(runs[""], "c", count / (1 + count))
+
+    def own_mbit(runs: Runs) -> float:
+        return _part_mbit(runs[""], "x", 1 / (1 + count))
+
+    def harm(
+        name: str, label: str, alone: Callable[[Runs], float], together: Callable[[Runs], float]
+    ) -> Measure:
+        return Measure(name, label, "", lambda runs: max(0.0, 1 - together(runs) / alone(runs)), "", GOODPUT)
+
+    others = goodput(key="left", label=f"goodput left to {competitor}", share_mbit=fair_mbit * count)
+    own = goodput(key="own", label=f"own goodput next to {competitor}", share_mbit=fair_mbit)
+    return (
+        replace(others, of=others_mbit),
+        harm(
+            "harm-done",
+            f"harm to {competitor}",
+            lambda runs: runs[ALONE].mbit("c", CONVERGED_S),
+            others_mbit,
+        ),
+        replace(own, of=own_mbit),
+        harm(
+            "harm-suffered",
+            f"harm from {competitor}",
+            lambda runs: runs["solo"].mbit("x", CONVERGED_S),
+            own_mbit,
+        ),
     )
-    solo = goodput("c", CONVERGED_S, lineup=ALONE)
-    harm = Measure(
-        "harm-done",
-        f"harm to {competitor}",
-        "",
-        lambda runs: max(0.0, 1 - together.of(runs) / solo.of(runs)),
-        "",
-        GOODPUT,
-    )
-    own_solo = goodput(start_s=CONVERGED_S, lineup="solo")
-    own = goodput(
-        start_s=CONVERGED_S, key="own", label=f"own goodput next to {competitor}", share_mbit=fair_mbit
-    )
-    suffered = Measure(
-        "harm-suffered",
-        f"harm from {competitor}",
-        "",
-        lambda runs: max(0.0, 1 - own.of(runs) / own_solo.of(runs)),
-        "",
-        GOODPUT,
-    )
-    return together, harm, own, suffered
+
+
+def _part_mbit(run: Run, who: str, share: float) -> float:
+    """Return the goodput of flows; where all have the same algorithm, their equal share of the goodput.
+
+    Which one of two equal flows gets more is chance, so the mean over both says more.
+    """
+    if len(run.algorithms) == 1:
+        return run.mbit("", CONVERGED_S) * share
+    return run.mbit(who, CONVERGED_S)
 
 
 def _mixed() -> list[Case]:
