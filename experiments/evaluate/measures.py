@@ -11,6 +11,7 @@ import pandas as pd
 
 from experiments import metrics
 from experiments.results import Result
+from experiments.scenario import Scenario
 from experiments.units import MBIT
 
 Better = Literal["more", "less", ""]
@@ -28,12 +29,13 @@ INF: Final = float("inf")
 class Run:
     """Figures of one run; `who` is how flows' names begin, such as `x` for those evaluated."""
 
-    def __init__(self, result: Result) -> None:
-        """Read the tables."""
+    def __init__(self, result: Result, scenario: Scenario | None = None) -> None:
+        """Read the tables; the scenario, if it is known, need not be parsed again."""
+        scenario = scenario or result.scenario
         self._samples = result.flow_samples
         self._objects = result.objects
-        self._flows = {one.name: one for one in result.scenario.flows}
-        self._end_s = result.scenario.duration_s
+        self._flows = {one.name: one for one in scenario.flows}
+        self._end_s = scenario.duration_s
 
     @property
     def algorithms(self) -> frozenset[str]:

@@ -160,24 +160,24 @@ def _read(
     repeats: int,
     found: Measurements,
 ) -> None:
-    keys = {(one.axes[_POINT], one.repeat): one.key for one in plan}
+    runs_by_name = {(one.axes[_POINT], one.repeat): one for one in plan}
     for case in cases:
         opened: dict[str, Run | None] = {}
         for controller in controllers:
             for repeat in range(repeats):
                 runs = {}
                 for lineup in case.lineups:
-                    key = keys[_name(case, lineup, controller), repeat]
-                    if key not in opened:
-                        opened[key] = _open(place / key, case, found)
-                    if (one := opened[key]) is not None:
-                        runs[lineup] = one
+                    one = runs_by_name[_name(case, lineup, controller), repeat]
+                    if one.key not in opened:
+                        opened[one.key] = _open(place / one.key, one.scenario, case, found)
+                    if (read := opened[one.key]) is not None:
+                        runs[lineup] = read
                 for what in case.measures:
                     value = what.of(runs) if len(runs) == len(case.lineups) else NAN
                     found.values.setdefault((case.key, what.key, controller.algorithm), []).append(value)
 
 
-def _open(directory: Path, case: Case, found: Measurements) -> Run | None:
+def _open(directory: Path, scenario: Scenario, case: Case, found: Measurements) -> Run | None:
     if not is_complete(directory):
         return None
     result = Result.load(directory)
@@ -188,11 +188,11 @@ def _open(directory: Path, case: Case, found: Measurements) -> Run | None:
                 f"the algorithm raised an exception on {failed} of its connections, which the fallback then "
                 "controlled",
                 case.key,
-                result.scenario.seed,
+                scenario.seed,
                 str(directory / "scenario.yaml"),
             )
         )
-    return Run(result)
+    return Run(result, scenario)
 
 
 def _cpu_s() -> float:

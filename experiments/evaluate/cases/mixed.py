@@ -48,6 +48,9 @@ def _harm(competitor: str, count: int = 1) -> tuple[Measure, ...]:
     def own_mbit(runs: Runs) -> float:
         return _part_mbit(runs[""], "x", 1 / (1 + count))
 
+    def kept_pct(runs: Runs) -> float:
+        return min(100.0, 100 * own_mbit(runs) / fair_mbit)
+
     def harm(
         name: str, label: str, alone: Callable[[Runs], float], together: Callable[[Runs], float]
     ) -> Measure:
@@ -63,7 +66,9 @@ def _harm(competitor: str, count: int = 1) -> tuple[Measure, ...]:
             lambda runs: runs[ALONE].mbit("c", CONVERGED_S),
             others_mbit,
         ),
-        replace(own, of=own_mbit),
+        replace(own, of=own_mbit, better=""),
+        # More than an equal share is no merit.
+        Measure("kept", "kept of its equal share", "%", kept_pct, "more", GOODPUT, 0.1),
         harm(
             "harm-suffered",
             f"harm from {competitor}",
