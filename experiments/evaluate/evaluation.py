@@ -167,11 +167,13 @@ class Evaluation:
         return any(x == x for what in case.measures for x in self.values(case, what, side, subject))
 
     def verdict(self, case: Case, subject: str, against: str) -> Overall | None:
-        """Return the verdict on a case: that of real sockets where there are such runs; None without runs."""
-        for side in self.sides:
-            if self.measured(case, side, subject):
-                return self.verdict_on(case, side, subject, against)
-        return None
+        """Return the verdict on a case, on the side that decides; None without runs."""
+        side = self.deciding(case, subject)
+        return self.verdict_on(case, side, subject, against) if side else None
+
+    def deciding(self, case: Case, subject: str) -> str:
+        """Return the side that decides on a case: real sockets if there are runs; empty without any."""
+        return next((side for side in self.sides if self.measured(case, side, subject)), "")
 
     def verdict_on(self, case: Case, side: str, subject: str, against: str) -> Overall:
         """Return the verdict on a case on one side."""

@@ -76,7 +76,8 @@ def effects(evaluation: Evaluation, subject: Controller, reference: Controller) 
             plot,
             f"{subject.label} compared with {reference.label}",
             f"Medians over {evaluation.repeats} seeds: {sides}. Thick: 95 % interval; thin: with the "
-            "simulator's error, which decides. Green: better, red: worse, grey: undecided.",
+            "simulator's error, which decides. Green: better, red: worse, grey: undecided; effects beyond "
+            f"{EDGE:g} are at the edge.",
         )
     return plot
 

@@ -29,7 +29,7 @@ def of(evaluation: Evaluation, changes: Changes | None = None) -> str:
         lines += ["## Findings", "", *listed, ""]
     for side_of, heading in (("worse", "Furthest behind"), ("better", "Furthest ahead")):
         if found := words.furthest(evaluation, subject, reference, side_of):
-            lines += [f"## {heading}", "", *(f"- {one}." for one in found), ""]
+            lines += [f"## {heading}", "", *(f"- {text}." for _, text in found), ""]
     for digits, heading in GROUPS.items():
         own = [case for case in evaluation.cases if case.criterion.section.startswith(digits)]
         if not own:

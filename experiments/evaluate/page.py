@@ -102,8 +102,8 @@ def _furthest(evaluation: Evaluation, subject: Controller, reference: Controller
     found = []
     for verdict, heading in (("worse", "Furthest behind"), ("better", "Furthest ahead")):
         rows = [
-            Row(f"{verdict}-{number}", one, None)
-            for number, one in enumerate(words.furthest(evaluation, subject, reference, verdict), 1)
+            Row(f"{verdict}-{number}", text, None, about=case.about)
+            for number, (case, text) in enumerate(words.furthest(evaluation, subject, reference, verdict), 1)
         ]
         if rows:
             found.append(Section(heading, rows, heading="effect", counted=False))

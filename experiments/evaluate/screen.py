@@ -50,8 +50,8 @@ def show(evaluation: Evaluation) -> None:
     for verdict, heading in (("worse", "Furthest behind"), ("better", "Furthest ahead")):
         if found := words.furthest(evaluation, subject, reference, verdict):
             to.print(f"[bold]{heading}[/]")
-            for one in found:
-                to.print(f"  {escape(one)}", highlight=False)
+            for _, text in found:
+                to.print(f"  {escape(text)}", highlight=False)
     for finding in evaluation.findings:
         to.print(f"[red]Finding[/] {escape(f'{finding.case}, seed {finding.seed}: {finding.text}')}")
         to.print(f"  {escape(finding.scenario)}", highlight=False)

@@ -94,27 +94,26 @@ def counted(evaluation: Evaluation, subject: Controller, reference: Controller) 
     )
 
 
-def furthest(evaluation: Evaluation, subject: Controller, reference: Controller, verdict: str) -> list[str]:
+def furthest(
+    evaluation: Evaluation, subject: Controller, reference: Controller, verdict: str
+) -> list[tuple[Case, str]]:
     """Return the largest effects with a verdict, the largest first, at most one of each case."""
     found = []
-    for case in evaluation.cases:
+    for place, case in enumerate(evaluation.cases):
+        side = evaluation.deciding(case, subject.algorithm)
         own = []
-        for side in evaluation.sides:
-            if not evaluation.measured(case, side, subject.algorithm):
-                continue
-            for what in case.measures:
-                effect = evaluation.effect(case, what, side, subject.algorithm, reference.algorithm)
-                if effect.verdict == verdict and effect.ratio:
-                    value = evaluation.estimate(case, what, side, subject.algorithm).value
-                    text = (
-                        f"{case.title}: {what.label} {value_text(what, value)}, "
-                        f"{written(effect.ratio)} times that of {reference.label} ({case.criterion.section})"
-                    )
-                    own.append((abs(math.log(effect.ratio)), text))
-            break  # the side that decides
+        for what in case.measures if side else ():
+            effect = evaluation.effect(case, what, side, subject.algorithm, reference.algorithm)
+            if effect.verdict == verdict and effect.ratio:
+                value = evaluation.estimate(case, what, side, subject.algorithm).value
+                text = (
+                    f"{case.title}: {what.label} {value_text(what, value)}, {ratio_text(effect, reference)}"
+                )
+                own.append((abs(math.log(effect.ratio)), -place, f"{text} ({case.criterion.section})"))
         if own:
             found.append(max(own))
-    return [text for _, text in sorted(found, reverse=True)[:FURTHEST]]
+    largest = sorted(found, reverse=True)[:FURTHEST]
+    return [(evaluation.cases[-place], text) for _, place, text in largest]
 
 
 def spent_text(evaluation: Evaluation) -> str:

@@ -100,7 +100,9 @@ def test_the_queue_is_said_relative_to_the_empty_path() -> None:
     )
     said = words.sentence(evaluation, case, SIMULATOR, BBR, CUBIC)
     assert "12.2 ms above the empty path" in said
-    assert words.furthest(evaluation, BBR, CUBIC, "better")[0].startswith(f"{case.title}: RTT p95")
+    ((found, text),) = words.furthest(evaluation, BBR, CUBIC, "better")
+    assert found is case
+    assert text.startswith(f"{case.title}: RTT p95 52.2 ms, 12.2 ms above the empty path, 0.146 times")
     assert words.furthest(evaluation, BBR, CUBIC, "worse") == []
 
 
