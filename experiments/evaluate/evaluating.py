@@ -55,20 +55,25 @@ def evaluated(order: Order, report: RunReport | None = None) -> Evaluation:
     cases = chosen(order.only, order.out)
     controllers = tuple(dict.fromkeys((*subjects, *others)))
     sides = sides_of(order, controllers)
-    found = [
-        running.measure(
-            cases,
-            controllers,
-            side,
-            order.out,
-            repeats=order.repeats,
-            jobs=_jobs(order, side),
-            on=order.on,
-            run=order.run,
-            report=report or Screen(),
-        )
-        for side in sides
-    ]
+    found: list[running.Measurements] = []
+    for side in sides:
+        try:
+            found.append(
+                running.measure(
+                    cases,
+                    controllers,
+                    side,
+                    order.out,
+                    repeats=order.repeats,
+                    jobs=_jobs(order, side),
+                    on=order.on,
+                    run=order.run,
+                    report=report or Screen(),
+                )
+            )
+        except EvaluateError:
+            if order.run or (side == sides[-1] and not found):
+                raise
     return Evaluation.of(subjects, others, cases, order.repeats, found)
 
 

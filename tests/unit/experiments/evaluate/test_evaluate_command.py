@@ -107,6 +107,12 @@ def test_without_runs_there_is_nothing_to_report() -> None:
     assert caught.value.slug == "evaluate.no_runs"
 
 
+def test_without_new_runs_a_side_without_any_is_left_out() -> None:
+    call("kernel/bbr", *QUICK, "--only", "alone-tenth")
+    found = evaluating.evaluated(order(quick=False, run=False, out=Path("out/evaluate")))
+    assert found.sides == (SIMULATOR,)
+
+
 def test_real_sockets_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(EvaluateError) as caught:

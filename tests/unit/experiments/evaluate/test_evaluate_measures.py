@@ -22,7 +22,7 @@ def equals() -> Run:
     return Run(run(lineup(WAY, (*flows(1), rival()), 25)("kernel/cubic")))
 
 
-def test_flows_are_told_apart_by_how_their_names_begin(two: Run) -> None:
+def test_flows_are_distinguished_by_how_their_names_begin(two: Run) -> None:
     assert two.mbit("x") + two.mbit("c") == pytest.approx(two.mbit(""))
     assert 17 < two.mbit("", 5) < 20
     assert 20 < two.rtt_ms("x", 50, 5) < two.rtt_ms("x", 95, 5) < 42
@@ -55,7 +55,7 @@ def test_what_was_sent_includes_what_was_lost() -> None:
     assert found.sent_mbit("x", 3, 6) < found.sent_mbit("x", 1, 3)
 
 
-def test_downloads_are_told_apart_by_their_size() -> None:
+def test_downloads_are_distinguished_by_their_size() -> None:
     found = Run(run(lineup(WAY, (Flow("x1", traffic=SHORT),), 10)("kernel/cubic")))
     small, large = (found.completion_ms("x", 50, size) for size in SHORT.objects)
     assert 40 < small < large < 300
