@@ -26,16 +26,27 @@ FURTHEST: Final = 5
 """Effects that the summary names on each side."""
 
 
-def value_text(what: Measure, value: float) -> str:
-    """Return a value with its unit, and how it relates to the empty path or an equal share."""
+def value_text(what: Measure, value: float, aside: str = "") -> str:
+    """Return a value with its unit, and how it relates to the empty path or an equal share.
+
+    Args:
+        what: The measure.
+        value: The value; NaN if it was not measured.
+        aside: More to say in brackets.
+    """
     if math.isnan(value):
         return "not measured"
-    text = f"{written(value)}{' ' if what.unit not in {'', '%'} else ''}{what.unit.replace('%', ' %')}"
-    if not what.empty:
-        return text
-    if what.unit == "ms":
-        return f"{text}, {written(value - what.empty)} ms above the empty path"
-    return f"{text} ({100 * value / what.empty:.0f} % of {what.empty_is})"
+    text, notes = plain(what, value), [aside] if aside else []
+    if what.empty and what.unit == "ms":
+        text += f", {written(value - what.empty)} ms above the empty path"
+    elif what.empty:
+        notes.insert(0, f"{100 * value / what.empty:.0f} % of {what.empty_is}")
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def plain(what: Measure, value: float) -> str:
+    """Return a value with its unit."""
+    return f"{written(value)} {what.unit}".rstrip()
 
 
 def ratio_text(effect: Effect, reference: Controller) -> str:
@@ -58,7 +69,9 @@ def sentence(
         text = f"{what.label} {value_text(what, found.value)}"
         if not what.better:
             other = evaluation.estimate(case, what, side, reference.algorithm)
-            groups.setdefault("", []).append(f"{text} ({reference.label}: {value_text(what, other.value)})")
+            aside = f"{reference.label}: {plain(what, other.value)}" if other.n else ""
+            shown = f"{what.label} {value_text(what, found.value, aside)}"
+            groups.setdefault("", []).append(shown)
         elif math.isnan(effect.found.low):
             few = f"too few runs ({effect.n})" if effect.n else "not measured"
             groups.setdefault(few.capitalize(), []).append(text)

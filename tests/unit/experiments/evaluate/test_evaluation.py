@@ -106,6 +106,20 @@ def test_the_queue_is_said_relative_to_the_empty_path() -> None:
     assert words.furthest(evaluation, BBR, CUBIC, "worse") == []
 
 
+def test_harm_is_said_with_that_of_the_reference() -> None:
+    case = CASES["next-to-cubic-1bdp"]
+    values = {("harm-done", BBR): 0.9, ("harm-done", CUBIC): 0.5, ("own", BBR): 42.0, ("own", CUBIC): 24.0}
+    evaluation = made(
+        {(measure, SIMULATOR, who.algorithm): (value,) * 9 for (measure, who), value in values.items()},
+        cases=[case],
+    )
+    said = words.sentence(evaluation, case, SIMULATOR, BBR, CUBIC)
+    assert "Harm to CUBIC 0.900 (kernel CUBIC: 0.500)" in said
+    assert (
+        "own goodput next to CUBIC 42.0 Mbit/s (168 % of an equal share; kernel CUBIC: 24.0 Mbit/s)" in said
+    )
+
+
 def test_the_report_has_all_cases_findings_and_what_is_not_tested() -> None:
     evaluation = usual()
     evaluation.findings.append(FINDING)
