@@ -102,7 +102,8 @@ def counted(evaluation: Evaluation, subject: Controller, reference: Controller) 
     found = counts(evaluation, subject, reference)
     numbers = ", ".join(f"{text} in {found[name]}" for name, text in VERDICTS.items() if found[name])
     return (
-        f"Compared with {reference.label} in {found.total()} cases, {subject.label} is "
+        f"Compared with {reference.label} in {found.total()} case{'s' * (found.total() != 1)}, "
+        f"{subject.label} is "
         f"{numbers or 'not measured'}."
     )
 
