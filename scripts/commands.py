@@ -251,7 +251,8 @@ SLUGS: Final = {
     "telemetry.ioam.errors",
     "BCC probes": "telemetry.bpfcc.errors",
     "Experiments": "experiments.errors experiments.learning.errors experiments.bench.errors "
-    "experiments.mininet_wifi.errors experiments.play.errors experiments.conform.errors",
+    "experiments.mininet_wifi.errors experiments.play.errors experiments.conform.errors "
+    "experiments.evaluate.errors",
     "The network lab": "experiments.netlab.errors",
 }
 """Heading -> modules with a table of slugs."""

@@ -6,6 +6,8 @@ A generated part is between two marks of its page; a test finds manual changes. 
     ccp validate --draw N --seed S --keep docs/results/validation       docs/validation.md
     ccp paper NAME --part PART --keep docs/results/papers               docs/papers
     make test-kernels KEEP=--keep                                       docs/kernels.md
+
+The simulator's errors are also written where `ccp evaluate` has them in a wheel.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from experiments import records
+from experiments.evaluate.model_error import FILE as MODEL_ERROR
+from experiments.papers.model_error import errors
 from scripts import scoreboard
 from scripts.figures import pages
 from scripts.marks import filled
@@ -33,9 +38,20 @@ def kernels(text: str) -> str:
     return filled(text, f"{BEGIN}\n", END, results.table(json.loads(results.KEPT.read_text())))
 
 
+def model_error(_text: str) -> str:
+    """Return the simulator's errors, by kind of path and quantity, as JSON."""
+    found: dict[str, dict[str, float]] = {}
+    for (kind, quantity), error in sorted(errors().items()):
+        found.setdefault(kind, {})[quantity] = round(error, 3)
+    return records.dumped(
+        {"about": "made by `make docs-tables` from docs/results/validation", "errors": found}
+    )
+
+
 WRITERS: Final[dict[Path, Writer]] = {
     ROOT / "README.md": lambda text: filled(text, f"{BEGIN}\n", END, scoreboard.table()),
     DOCS / "kernels.md": kernels,
+    ROOT / "experiments/evaluate" / MODEL_ERROR: model_error,
     **{page: lambda text, page=page: pages.written(page, text) for page in pages.all_pages()},
 }
 """Page -> function that returns it with its generated parts."""

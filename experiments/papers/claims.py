@@ -19,7 +19,8 @@ from experiments.papers.comparisons import Claim
 from experiments.papers.kept import SIMULATED, Kept
 from experiments.papers.paper import Paper
 from experiments.papers.tables import Check
-from experiments.report.model import VERDICTS, Verdict
+from experiments.report import model
+from experiments.report.model import Verdict
 
 PAPERS: Final[Mapping[str, str]] = {
     "flex-cubic": "flex_cubic",
@@ -41,6 +42,8 @@ NOT_TESTED: Final = "not tested"
 STALE: Final = "stale"
 TUNED: Final = "tuned"
 
+VERDICTS: Final[tuple[Verdict, ...]] = tuple(one for one in model.VERDICTS if one != "mixed")
+"""Verdicts on claims, in the order of the bar; a claim fails if one of its figures does."""
 JUDGED: Final[tuple[Verdict, ...]] = ("holds", "fails", "undecided")
 """Verdicts of runs; all others say why there is none."""
 DECIDED: Final = frozenset({"holds", "fails"})

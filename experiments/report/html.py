@@ -28,6 +28,7 @@ SCRIPTS: Final = ("csv.js", "colours.js", "chart.js", "explorer.js", "table.js",
 SHAPES: Final[Mapping[str, str]] = {
     "holds": "✓",
     "fails": "✕",
+    "mixed": "±",
     "undecided": "?",
     "tuned": "=",
     "stale": "~",

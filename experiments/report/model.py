@@ -14,11 +14,12 @@ from typing import Any, Final, Literal, Self
 from experiments import verdicts
 from experiments.statistics import Estimate
 
-Verdict = Literal["holds", "fails", "undecided", "tuned", "stale", "not run", "not tested"]
+Verdict = Literal["holds", "fails", "mixed", "undecided", "tuned", "stale", "not run", "not tested"]
 
 VERDICTS: Final[tuple[Verdict, ...]] = (
     "holds",
     "fails",
+    "mixed",
     "undecided",
     "tuned",
     "stale",
@@ -27,8 +28,8 @@ VERDICTS: Final[tuple[Verdict, ...]] = (
 )
 """Verdicts, in the order of the bar.
 
-Tuned: parameters were chosen on these runs. Stale: the result is older than what made it, or cannot be made
-again.
+Mixed: some figures hold and some fail. Tuned: parameters were chosen on these runs. Stale: the result is
+older than what made it, or cannot be made again.
 """
 
 Cell = str | int | float | bool | None
@@ -46,6 +47,7 @@ class Measured:
         at_most: Upper bound, or None.
         unit: Unit of value and bounds; empty without one.
         counted: What `found` counts, in the singular.
+        narrows: Whether more runs would narrow the interval.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Measured:
     at_most: float | None = None
     unit: str = ""
     counted: str = "run"
+    narrows: bool = True
 
     @property
     def bounds(self) -> tuple[float, ...]:
@@ -70,7 +73,7 @@ class Measured:
     @property
     def runs_needed(self) -> int | None:
         """Number of runs that would decide; None if decided, or if no number would."""
-        if self.verdict != "undecided":
+        if self.verdict != "undecided" or not self.narrows:
             return None
         return verdicts.runs_needed(self.found, self.at_least, self.at_most)
 
@@ -353,8 +356,13 @@ class Evidence:
 
     @property
     def deciding(self) -> Measured | None:
-        """The figure that decides: one that fails, else undecided, else the closest to its bound."""
+        """The figure that decides: one that fails, else undecided, else the closest to its bound.
+
+        Where the verdict is that it holds although figures are undecided, it is the closest that holds.
+        """
         known = [one for one in self.measured if not math.isnan(one.found.value)]
+        if self.verdict == "holds":
+            known = [one for one in known if one.verdict == "holds"] or known
         for verdict in ("fails", "undecided"):
             if found := [one for one in known if one.verdict == verdict]:
                 return found[0]
@@ -423,6 +431,7 @@ class Report:
         about: Text below the heading.
         subject: What is counted in the bar: a word in the plural.
         words: Word of a verdict on the page, where it is another one.
+        tinted: Where figures are on the tinted side of their bounds, as a clause; empty: where claims hold.
     """
 
     title: str
@@ -430,6 +439,7 @@ class Report:
     about: str = ""
     subject: str = "claims"
     words: Mapping[str, str] = field(default_factory=dict)
+    tinted: str = ""
 
     def word(self, verdict: str) -> str:
         """Return the word of a verdict on the page."""

@@ -1,6 +1,6 @@
 // The rows of the report: open and close, filter, sort.
 
-const RANKS = ["fails", "undecided", "holds", "tuned", "stale", "not run", "not tested", ""];
+const RANKS = ["fails", "mixed", "undecided", "holds", "tuned", "stale", "not run", "not tested", ""];
 const chosen = new Set(); // verdicts that are shown; empty: all
 const rows = [...document.querySelectorAll("tr.row")];
 const moreOf = (row) => document.getElementById(`${row.id}-more`);

@@ -108,6 +108,7 @@ def test_verdicts_are_those_of_the_interval() -> None:
     undecided = replace(one, at_least=1.8)
     assert undecided.verdict == "undecided"
     assert undecided.runs_needed == 38  # 6 * (0.5 / 0.2) ** 2, rounded up
+    assert replace(undecided, narrows=False).runs_needed is None
     assert replace(one, at_least=None).verdict is None
     assert replace(one, found=estimate(NAN, n=0)).verdict is None
 
@@ -129,6 +130,9 @@ def test_the_deciding_figure_fails_or_is_the_closest_to_its_bound() -> None:
     assert Evidence([unknown, far, close]).deciding == close
     assert Evidence([far, close, fails]).deciding == fails
     assert Evidence([unknown]).deciding is None
+    undecided = Measured("", Estimate(1.0, 0.5, 1.5, 9), 1.0)
+    assert Evidence([undecided, far]).deciding == undecided
+    assert Evidence([undecided, far], "holds").deciding == far
 
 
 def test_the_bar_counts_the_rows_of_counted_sections() -> None:
@@ -314,6 +318,11 @@ def test_verdicts_have_a_sign_and_a_word_and_a_style_each() -> None:
     assert chips == [f"chip {one.replace(' ', '-')}" for one in VERDICTS]
     assert all(f".{one.replace(' ', '-')}.chip" in text for one in VERDICTS)
     assert re.search(r"✓</b>\s+met", text)
+
+
+def test_the_key_says_what_is_tinted() -> None:
+    assert "the tinted side is where the claims hold." in rendered(Report("", []))
+    assert "the tinted side is where BBR is better." in rendered(Report("", [], tinted="BBR is better"))
 
 
 def test_all_scripts_are_in_the_page() -> None:

@@ -1,0 +1,191 @@
+"""Special cases: section 7 of RFC 9743."""
+
+from __future__ import annotations
+
+from experiments.evaluate import criteria
+from experiments.evaluate.cases.base import (
+    MBIT_USUAL,
+    RTT_MS,
+    STEADY_S,
+    Case,
+    queueing,
+    steady,
+    usual,
+)
+from experiments.evaluate.measures import (
+    completion,
+    goodput,
+    retransmitted,
+    rtt,
+)
+from experiments.evaluate.paths import (
+    Flow,
+    both_ways,
+    change,
+    flows,
+    lineup,
+    path,
+    rival,
+)
+from experiments.netlab.spec import (
+    Bernoulli,
+    Buffer,
+    CoDel,
+    DropTail,
+    Queue,
+    Red,
+)
+from experiments.traffic.spec import Http
+from experiments.units import MBIT
+
+
+def _aqm() -> list[Case]:
+    bdp_bytes = round(MBIT_USUAL * MBIT * RTT_MS / 1000)
+    queues: dict[str, tuple[str, Queue, bool]] = {
+        "codel": ("CoDel that drops", CoDel(ecn=False), False),
+        "codel-ecn": ("CoDel that marks (ECN)", CoDel(), True),
+        "red": ("RED that drops", Red(min_bytes=bdp_bytes // 8, max_bytes=bdp_bytes // 2, ecn=False), False),
+        "step-ecn": ("marks above 5 ms of queue (ECN)", DropTail(ce_threshold_us=5_000), True),
+    }
+    return [
+        Case(
+            key,
+            criteria.AQM,
+            title,
+            f"One flow for 25 s; a buffer of 4 BDP with {title}.",
+            "aqm",
+            {"": lineup(usual(4, queue=queue), flows(1), 25, ecn=ecn)},
+            (steady(), *queueing()[1:], retransmitted(start_s=STEADY_S)),
+        )
+        for key, (title, queue, ecn) in queues.items()
+    ]
+
+
+def _delays() -> list[Case]:
+    longer = lineup(usual(), flows(1), 25, events=[both_ways(10, delay_us=60_000)])
+    return [
+        Case(
+            "jitter",
+            criteria.VARYING_DELAY,
+            "jitter",
+            "One flow; each packet is up to 20 ms late, without reordering.",
+            "drop-tail",
+            {"": lineup(usual(jitter_us=20_000), flows(1), 25)},
+            (steady(),),
+        ),
+        Case(
+            "longer-way",
+            criteria.VARYING_DELAY,
+            "a longer route",
+            "One flow; after 10 s the RTT of the path becomes 120 ms.",
+            "drop-tail",
+            {"": longer},
+            (steady(start_s=12),),
+        ),
+        Case(
+            "narrow",
+            criteria.CONSTRAINED,
+            "0.5 Mbit/s",
+            "One flow for 40 s; 0.5 Mbit/s, 100 ms, 10 packets of buffer.",
+            "drop-tail",
+            {"": lineup(path(0.5, 100, None, buffer=Buffer(packets=10)), flows(1), 40)},
+            (steady(0.5), *queueing(base_ms=100)[1:], retransmitted(start_s=STEADY_S)),
+        ),
+        Case(
+            "satellite",
+            criteria.HIGH_DELAY,
+            "600 ms of RTT",
+            "One flow for 40 s, from its start; 20 Mbit/s, 600 ms, 0.5 BDP.",
+            "drop-tail",
+            {"": lineup(path(20, 600, 0.5), flows(1), 40)},
+            (steady(20, 0), retransmitted()),
+        ),
+        Case(
+            "high-bdp",
+            criteria.HIGH_DELAY,
+            "200 Mbit/s with 200 ms and one loss in 10,000",
+            "One flow for 30 s; 200 Mbit/s, 200 ms, 0.5 BDP, 0.01 % random loss.",
+            "loss",
+            {"": lineup(path(200, 200, 0.5, loss=Bernoulli(ratio=1e-4)), flows(1), 30)},
+            (steady(200),),
+        ),
+    ]
+
+
+def _changes() -> list[Case]:
+    outage = [
+        change(10, loss={"kind": "bernoulli", "ratio": 1.0}),
+        change(12, loss=None),
+    ]
+    up = lineup(path(10, RTT_MS), flows(1), 25, events=[both_ways(10, rate_bytes_per_s=50 * MBIT)])
+    down = lineup(usual(), flows(1), 25, events=[both_ways(10, rate_bytes_per_s=10 * MBIT)])
+    crowd = lineup(usual(), (*flows(1), *(rival(n, start_s=10) for n in range(1, 5))), 25)
+    return [
+        Case(
+            "outage",
+            criteria.TRANSIENT,
+            "an outage of 2 s",
+            "One flow; everything is lost from 10 to 12 s. Measured from 12 to 20 s.",
+            "drop-tail",
+            {"": lineup(usual(), flows(1), 25, events=outage)},
+            (steady(start_s=12, stop_s=20),),
+        ),
+        Case(
+            "crowd",
+            criteria.TRANSIENT,
+            "four CUBIC flows arrive",
+            "One flow; after 10 s four CUBIC flows start. Measured in the 10 s from then.",
+            "drop-tail",
+            {"": crowd},
+            (
+                goodput("c", 10, 20, key="left", label="goodput of those that arrive", share_mbit=40),
+                rtt(95, "c", 10, 20, base_ms=RTT_MS, label="RTT p95 of those that arrive"),
+            ),
+        ),
+        Case(
+            "rate-up",
+            criteria.CHANGES,
+            "the rate rises from 10 to 50 Mbit/s",
+            "One flow; measured in the 5 s after the change at 10 s.",
+            "drop-tail",
+            {"": up},
+            (steady(start_s=10, stop_s=15),),
+        ),
+        Case(
+            "rate-down",
+            criteria.CHANGES,
+            "the rate falls from 50 to 10 Mbit/s",
+            "One flow; measured in the 5 s after the change at 10 s.",
+            "drop-tail",
+            {"": down},
+            (
+                rtt(95, start_s=10, stop_s=15, base_ms=RTT_MS),
+                retransmitted(start_s=10, stop_s=15),
+                goodput(start_s=10, stop_s=15, link_mbit=10),
+            ),
+        ),
+    ]
+
+
+def _incast() -> list[Case]:
+    answers = Http(objects=(64_000,), repeat=10, gaps_s=(0.2,))
+    senders = tuple(Flow(f"x{n + 1}", traffic=answers) for n in range(16))
+    return [
+        Case(
+            "incast",
+            criteria.DATA_CENTRES,
+            "16 servers answer simultaneously",
+            "16 senders with ten answers of 64 kB each; 200 Mbit/s, 1 ms, 100 packets of buffer.",
+            "drop-tail",
+            {"": lineup(path(200, 1, None, buffer=Buffer(packets=100)), senders, 8)},
+            (
+                completion(50, key="time-p50", label="median time of an answer"),
+                completion(95, key="time-p95", label="p95 of the time of an answer"),
+            ),
+        )
+    ]
+
+
+def cases() -> list[Case]:
+    """Return the cases of section 7."""
+    return [*_aqm(), *_delays(), *_changes(), *_incast()]

@@ -1,0 +1,165 @@
+"""Building blocks of the scenarios: paths, flows, and line-ups of flows on a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.evaluate.controllers import CUBIC
+from experiments.events import Event, SetLink
+from experiments.netlab.cellular import OPPORTUNITY_BYTES, Cellular, draw, write_trace
+from experiments.netlab.spec import Buffer, Direction
+from experiments.runs.shapes import Dumbbell
+from experiments.scenario import FlowSpec, Scenario
+from experiments.traffic.spec import Iperf3, Traffic
+from experiments.units import MBIT
+
+Lineup = Callable[[str], Scenario]
+"""Returns a scenario in which the given algorithm is evaluated."""
+
+BULK: Final = Iperf3()
+"""A transfer until the end of the run."""
+
+X: Final = ""
+"""Stands for the algorithm in `Flow.algorithm`."""
+
+DOWN: Final = "bottleneck>"
+"""The direction from senders to receivers."""
+
+_CELLULAR_MBIT: Final = 10
+_CELLULAR_SEED: Final = 1
+_BURSTS_MBIT: Final = 12
+_BURST_MS: Final = 20
+_TRACE_S: Final = 60
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow of a line-up, between hosts of its own.
+
+    Attributes:
+        name: Its name; `x` is evaluated, `c` competes, `t` is thin or short.
+        algorithm: Its congestion control; `X` for the one that is evaluated.
+        traffic: Its traffic.
+        start_s: Its start [s].
+        access_ms: One-way delay of its sender's link [ms].
+    """
+
+    name: str
+    algorithm: str = X
+    traffic: Traffic = BULK
+    start_s: float = 0.0
+    access_ms: float = 0.0
+
+
+def flows(count: int, every_s: float = 0.0, algorithm: str = X) -> tuple[Flow, ...]:
+    """Return long flows that start one after the other."""
+    return tuple(Flow(f"x{n + 1}", algorithm, start_s=n * every_s) for n in range(count))
+
+
+def rival(number: int = 1, algorithm: str = CUBIC, start_s: float = 0.0) -> Flow:
+    """Return a long competing flow."""
+    return Flow(f"c{number}", algorithm, start_s=start_s)
+
+
+def path(mbit: float, rtt_ms: float, bdp: float | None = 1.0, **fields: Any) -> Direction:
+    """Return a path's direction to the receivers; the way back has the same rate, delay and buffer."""
+    usual: dict[str, Any] = {} if bdp is None else {"buffer": Buffer(bdp=bdp)}
+    return Direction(rate_bytes_per_s=mbit * MBIT, delay_us=round(rtt_ms * 500), **usual | fields)
+
+
+def lineup(
+    way: Direction,
+    who: Sequence[Flow],
+    duration_s: float,
+    *,
+    back: Direction | None = None,
+    events: Sequence[Event] = (),
+    ecn: bool = False,
+) -> Lineup:
+    """Return flows over a path as a function of the algorithm that is evaluated."""
+    access = tuple(Direction(delay_us=round(one.access_ms * 1000)) for one in who)
+    shape = Dumbbell(len(who), way, access=access, backward=back)
+
+    def scenario(algorithm: str) -> Scenario:
+        specs = [
+            FlowSpec(
+                one.name,
+                f"s{n}",
+                f"r{n}",
+                one.algorithm or algorithm,
+                traffic=one.traffic,
+                start_s=one.start_s,
+                ecn=ecn,
+            )
+            for n, one in enumerate(who, 1)
+        ]
+        return Scenario(
+            name="line-up",
+            topology=shape,
+            flows=tuple(specs),
+            duration_s=duration_s,
+            events=tuple(events),
+            datapath="sim",
+        )
+
+    return scenario
+
+
+def change(at_s: float, **fields: Any) -> SetLink:
+    """Return an event that changes the direction to the receivers."""
+    return SetLink(at_s, DOWN, fields)
+
+
+def both_ways(at_s: float, **fields: Any) -> SetLink:
+    """Return an event that changes both directions."""
+    return SetLink(at_s, DOWN.rstrip(">"), fields)
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Trace files of links, equal on every machine.
+
+    Attributes:
+        folder: Where `write` puts them.
+    """
+
+    folder: Path
+
+    @property
+    def cellular(self) -> str:
+        """File of a modelled cellular link, of 10 Mbit/s in the mean."""
+        return self._file("cellular")
+
+    @property
+    def bursts(self) -> str:
+        """File of a link that waits 20 ms, then sends what 12 Mbit/s allowed in them back to back."""
+        return self._file("bursts")
+
+    def write(self) -> None:
+        """Write the files that are missing.
+
+        Raises:
+            LabError: `lab.bad_value`.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        each = round(_BURSTS_MBIT * MBIT * _BURST_MS / 1000 / OPPORTUNITY_BYTES)
+        link = Cellular(mean_bytes_per_s=_CELLULAR_MBIT * MBIT)
+        _write(self.cellular, draw(link, _TRACE_S, _CELLULAR_SEED))
+        _write(self.bursts, np.repeat(np.arange(_BURST_MS, 1000 + 1, _BURST_MS), each))
+
+    def _file(self, name: str) -> str:
+        return str((self.folder / f"{name}.trace").absolute())
+
+
+def _write(name: str, times_ms: NDArray[np.int64]) -> None:
+    file = Path(name)
+    if not file.exists():
+        part = file.with_suffix(".part")
+        write_trace(part, times_ms)
+        part.replace(file)

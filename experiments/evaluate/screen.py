@@ -1,0 +1,92 @@
+"""An evaluation, a comparison and changes since a baseline in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from experiments.evaluate import words
+from experiments.evaluate.baseline import Changes
+from experiments.evaluate.comparing import Ranking
+from experiments.evaluate.evaluation import SIDES, Evaluation
+from experiments.report.model import written
+
+_COLOURS: Final = {"better": "green", "worse": "red", "mixed": "yellow", "undecided": "dim"}
+_PIPE_WIDTH: Final = 160
+
+
+def console() -> Console:
+    """Return the console of standard output; wide if it is not a terminal."""
+    found = Console()
+    return found if found.is_terminal else Console(width=_PIPE_WIDTH)
+
+
+def show(evaluation: Evaluation) -> None:
+    """Print the evaluation of one controller."""
+    subject, reference = evaluation.subject, evaluation.against[0]
+    to = console()
+    for side in evaluation.sides:
+        table = Table(title=f"{subject.label}: {SIDES[side]}", title_justify="left")
+        for heading in ("RFC 9743", "case", f"than {reference.label}", "measured"):
+            table.add_column(heading, overflow="fold")
+        before = ""
+        for case in evaluation.cases:
+            if not evaluation.measured(case, side, subject.algorithm):
+                continue
+            verdict = evaluation.verdict_on(case, side, subject.algorithm, reference.algorithm)
+            criterion = f"{case.criterion.section} {case.criterion.title}"
+            table.add_row(
+                "" if criterion == before else criterion,
+                f"{case.title} [dim]({case.key})[/]",
+                f"[{_COLOURS[verdict]}]{words.VERDICTS[verdict]}[/]",
+                escape(words.sentence(evaluation, case, side, subject, reference)),
+            )
+            before = criterion
+        to.print(table)
+    for verdict, heading in (("worse", "Furthest behind"), ("better", "Furthest ahead")):
+        if found := words.furthest(evaluation, subject, reference, verdict):
+            to.print(f"[bold]{heading}[/]")
+            for _, text in found:
+                to.print(f"  {escape(text)}", highlight=False)
+    for finding in evaluation.findings:
+        to.print(f"[red]Finding[/] {escape(f'{finding.case}, seed {finding.seed}: {finding.text}')}")
+        to.print(f"  {escape(finding.scenario)}", highlight=False)
+    for other in evaluation.against:
+        to.print(words.counted(evaluation, subject, other), highlight=False)
+    to.print(f"Runs: {words.spent_text(evaluation)}", highlight=False)
+
+
+def show_changes(changes: Changes) -> None:
+    """Print what has become worse or better since a baseline."""
+    to = console()
+    for heading, verdict in (("Worse", "worse"), ("Better", "better")):
+        own = [one for one in changes.all if one.verdict == verdict]
+        for one in own:
+            to.print(f"[{_COLOURS[verdict]}]{heading}[/] {escape(str(one))}", highlight=False)
+    worse = sum(one.verdict == "worse" for one in changes.all)
+    text = f"{worse} of {len(changes.all)} figures are worse than in the baseline"
+    if changes.alone:
+        text += f"; not comparable: {'; '.join(changes.alone)}"
+    to.print(escape(f"{text}."), highlight=False)
+
+
+def show_comparison(evaluation: Evaluation, rankings: Mapping[str, Ranking]) -> None:
+    """Print ranks, and where each controller wins."""
+    labels = {one.algorithm: one.label for one in evaluation.subjects}
+    to = console()
+    for side, ranking in rankings.items():
+        table = Table(
+            "congestion control", "mean rank", "95 % interval", "measures won", "wins",
+            title=SIDES[side], title_justify="left",
+        )  # fmt: skip
+        for name, found in ranking.ranks.items():
+            ends = "" if found.low != found.low else f"{written(found.low)} to {written(found.high)}"
+            won = ranking.wins[name]
+            texts = ", ".join(dict.fromkeys(one.case.key for one in won))
+            table.add_row(labels[name], written(found.value), ends, str(len(won)), texts)
+        to.print(table)
+    to.print(f"Runs: {words.spent_text(evaluation)}", highlight=False)

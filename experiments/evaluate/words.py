@@ -1,0 +1,160 @@
+"""An evaluation in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Final
+
+from experiments.evaluate.cases import Case
+from experiments.evaluate.controllers import Controller
+from experiments.evaluate.effects import Effect, Overall
+from experiments.evaluate.evaluation import SIDES, Evaluation
+from experiments.evaluate.measures import Measure
+from experiments.evaluate.running import SIMULATOR
+from experiments.report.model import written
+
+VERDICTS: Final[dict[Overall, str]] = {
+    "better": "better",
+    "worse": "worse",
+    "mixed": "mixed",
+    "undecided": "undecided",
+}
+"""Verdict -> its words."""
+
+FURTHEST: Final = 5
+"""Effects that the summary names on each side."""
+
+
+def value_text(what: Measure, value: float, aside: str = "") -> str:
+    """Return a value with its unit, and how it relates to the empty path or an equal share.
+
+    Args:
+        what: The measure.
+        value: The value; NaN if it was not measured.
+        aside: More to say in brackets.
+    """
+    if math.isnan(value):
+        return "not measured"
+    text, notes = plain(what, value), [aside] if aside else []
+    if what.empty and what.unit == "ms":
+        text += f", {written(value - what.empty)} ms above the empty path"
+    elif what.empty:
+        notes.insert(0, f"{100 * value / what.empty:.0f} % of {what.empty_is}")
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def plain(what: Measure, value: float) -> str:
+    """Return a value with its unit."""
+    return f"{written(value)} {what.unit}".rstrip()
+
+
+def ratio_text(effect: Effect, reference: Controller) -> str:
+    """Return an effect as text, with its interval over the seeds."""
+    found = effect.found
+    if math.isnan(found.value):
+        return "not compared"
+    ends = "" if math.isnan(found.low) else f" [{written(found.low)}, {written(found.high)}]"
+    return f"{written(found.value)} times that of {reference.label}{ends}"
+
+
+def sentence(
+    evaluation: Evaluation, case: Case, side: str, subject: Controller, reference: Controller
+) -> str:
+    """Return what a case shows on one side."""
+    groups: dict[str, list[str]] = {}
+    for what in case.measures:
+        found = evaluation.estimate(case, what, side, subject.algorithm)
+        effect = evaluation.effect(case, what, side, subject.algorithm, reference.algorithm)
+        text = f"{what.label} {value_text(what, found.value)}"
+        if not what.better:
+            other = evaluation.estimate(case, what, side, reference.algorithm)
+            aside = f"{reference.label}: {plain(what, other.value)}" if other.n else ""
+            shown = f"{what.label} {value_text(what, found.value, aside)}"
+            groups.setdefault("", []).append(shown)
+        elif math.isnan(effect.found.low):
+            few = f"too few runs ({effect.n})" if effect.n else "not measured"
+            groups.setdefault(few.capitalize(), []).append(text)
+        elif effect.verdict in {"better", "worse"}:
+            groups.setdefault(effect.verdict.capitalize(), []).append(
+                f"{text}, {ratio_text(effect, reference)}"
+            )
+        elif effect.alike:
+            groups.setdefault("About the same", []).append(text)
+        elif effect.error and not effect.found.low <= 1 <= effect.found.high:
+            within = f"Within the simulator's error of {100 * effect.error:.0f} %"
+            groups.setdefault(within, []).append(f"{text}, {ratio_text(effect, reference)}")
+        else:
+            groups.setdefault("No clear difference", []).append(f"{text}, {ratio_text(effect, reference)}")
+    order = sorted(groups, key=lambda name: ("Worse", "Better", name, "").index(name))
+    said = (f"{name}: {'; '.join(groups[name])}" if name else "; ".join(groups[name]) for name in order)
+    return ". ".join(one[:1].upper() + one[1:] for one in said) + "."
+
+
+def counts(evaluation: Evaluation, subject: Controller, reference: Controller) -> Counter[Overall]:
+    """Return the number of cases with each verdict."""
+    verdicts = (evaluation.verdict(case, subject.algorithm, reference.algorithm) for case in evaluation.cases)
+    return Counter(one for one in verdicts if one is not None)
+
+
+def counted(evaluation: Evaluation, subject: Controller, reference: Controller) -> str:
+    """Return a sentence with the number of cases with each verdict."""
+    found = counts(evaluation, subject, reference)
+    numbers = ", ".join(f"{text} in {found[name]}" for name, text in VERDICTS.items() if found[name])
+    return (
+        f"Compared with {reference.label} in {found.total()} case{'s' * (found.total() != 1)}, "
+        f"{subject.label} is "
+        f"{numbers or 'not measured'}."
+    )
+
+
+def furthest(
+    evaluation: Evaluation, subject: Controller, reference: Controller, verdict: str
+) -> list[tuple[Case, str]]:
+    """Return the largest effects with a verdict, the largest first, at most one of each case."""
+    found = []
+    for place, case in enumerate(evaluation.cases):
+        side = evaluation.deciding(case, subject.algorithm)
+        own = []
+        for what in case.measures if side else ():
+            effect = evaluation.effect(case, what, side, subject.algorithm, reference.algorithm)
+            if effect.verdict == verdict and effect.ratio:
+                value = evaluation.estimate(case, what, side, subject.algorithm).value
+                text = (
+                    f"{case.title}: {what.label} {value_text(what, value)}, {ratio_text(effect, reference)}"
+                )
+                own.append((abs(math.log(effect.ratio)), -place, f"{text} ({case.criterion.section})"))
+        if own:
+            found.append(max(own))
+    largest = sorted(found, reverse=True)[:FURTHEST]
+    return [(evaluation.cases[-place], text) for _, place, text in largest]
+
+
+def spent_text(evaluation: Evaluation) -> str:
+    """Return what the runs took, as a sentence."""
+    parts = []
+    for one in evaluation.spent:
+        now = f"{one.now} of them now" if one.now != one.runs else "all now"
+        missing = f", {one.missing} missing" if one.missing else ""
+        took = f": {one.wall_s:.0f} s, {one.cpu_s:.0f} s of processor time" if one.now else ""
+        parts.append(f"{one.runs} runs ({SIDES[one.side]}, {now}{missing}{took})")
+    return "; ".join(parts) + "."
+
+
+def error_text(evaluation: Evaluation) -> str:
+    """Return how verdicts come about, as sentences."""
+    own = (
+        f"Ratios compare runs with the same seed; intervals are 95 % intervals of the median over "
+        f"{evaluation.repeats} seeds. "
+    )
+    simulated = (
+        "A simulated effect counts as better or worse only if it also exceeds the simulator's error on such "
+        "paths, the 90th percentile over scenarios drawn at random. "
+    )
+    both = "Where there are runs on real sockets, they decide. "
+    text = own
+    if SIMULATOR in evaluation.sides:
+        text += simulated
+    if len(evaluation.sides) > 1:
+        text += both
+    return text + "RFC 9743 has no thresholds, so nothing here passes or fails."

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.evaluate import markdown, page, words
+from experiments.evaluate.errors import EvaluateError
+from experiments.evaluate.evaluation import Evaluation, read, write
+from experiments.evaluate.findings import Finding
+from experiments.evaluate.running import SIMULATOR, SOCKETS
+from experiments.report import rendered
+from tests.unit.experiments.evaluate.made import ALONE, BBR, CASES, CUBIC, made, seeds, usual
+
+FINDING = Finding("exception", "the algorithm raised an exception", "alone-tenth", 3, "out/scenario.yaml")
+
+
+@given(st.lists(st.none() | st.floats(0, 1e9), min_size=9, max_size=9))
+def test_json_keeps_values_and_what_follows_from_them(values: list[float | None]) -> None:
+    own = made(
+        {
+            ("goodput", SIMULATOR, BBR.algorithm): values,
+            ("goodput", SIMULATOR, CUBIC.algorithm): seeds(44.0),
+        },
+        findings=[FINDING],
+    )
+    text = own.to_json()
+    back = Evaluation.from_json(text, "file")
+    assert back.to_json() == text
+    assert back.findings == [FINDING]
+    goodput = ALONE.measures[0]
+    assert back.effect(ALONE, goodput, SIMULATOR, BBR.algorithm, CUBIC.algorithm) == own.effect(
+        ALONE, goodput, SIMULATOR, BBR.algorithm, CUBIC.algorithm
+    )
+
+
+def test_json_says_effects_errors_and_what_is_not_tested() -> None:
+    data = json.loads(usual().to_json())
+    effect = next(one for one in data["effects"] if one["measure"] == "retransmitted")
+    assert effect["verdict"] == "worse"
+    assert effect["ratio"] == pytest.approx(30, rel=0.01)  # CUBIC's is below the floor of 0.1 %
+    assert effect["error"] > 0.5
+    assert {one["section"] for one in data["not_tested"]} >= {"7.7", "7.10"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}'])
+def test_another_file_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(text)
+    with pytest.raises(EvaluateError) as caught:
+        read(file)
+    assert caught.value.slug == "evaluate.bad_file"
+    assert str(file) in caught.value.where
+
+
+def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+    for do in (lambda: read(tmp_path / "none.json"), lambda: write("", tmp_path)):
+        with pytest.raises(EvaluateError, match=str(tmp_path)) as caught:
+            do()
+        assert caught.value.slug == "evaluate.bad_file"
+
+
+def test_a_simulated_effect_has_to_exceed_the_simulators_error() -> None:
+    said = words.sentence(usual(), ALONE, SIMULATOR, BBR, CUBIC)
+    assert said.startswith("Worse: retransmitted 3.01 %, 30.1 times that of kernel CUBIC [")
+    assert "About the same: goodput 46.2 Mbit/s (92 % of the path's rate)" in said
+    said = words.sentence(usual(goodput=55.0), ALONE, SIMULATOR, BBR, CUBIC)
+    assert "Within the simulator's error of " in said
+
+
+def test_real_sockets_decide_where_there_are_runs() -> None:
+    values = {
+        ("goodput", side, who.algorithm): seeds(value)
+        for side, who, value in (
+            (SIMULATOR, BBR, 10.0),
+            (SIMULATOR, CUBIC, 40.0),
+            (SOCKETS, BBR, 46.0),
+            (SOCKETS, CUBIC, 40.0),
+        )
+    }
+    both = made(values, sides=(SIMULATOR, SOCKETS))
+    assert both.sides == (SOCKETS, SIMULATOR)
+    assert both.verdict_on(ALONE, SIMULATOR, BBR.algorithm, CUBIC.algorithm) == "worse"
+    assert both.verdict(ALONE, BBR.algorithm, CUBIC.algorithm) == "better"
+    only_simulated = made(
+        {key: found for key, found in values.items() if key[1] == SIMULATOR}, sides=(SIMULATOR, SOCKETS)
+    )
+    assert only_simulated.verdict(ALONE, BBR.algorithm, CUBIC.algorithm) == "worse"
+
+
+def test_the_queue_is_said_relative_to_the_empty_path() -> None:
+    case = CASES["queue-8bdp"]
+    evaluation = made(
+        {("rtt_p95", SIMULATOR, who.algorithm): seeds(value) for who, value in ((BBR, 52.0), (CUBIC, 357.0))},
+        cases=[case],
+    )
+    said = words.sentence(evaluation, case, SIMULATOR, BBR, CUBIC)
+    assert "12.2 ms above the empty path" in said
+    ((found, text),) = words.furthest(evaluation, BBR, CUBIC, "better")
+    assert found is case
+    assert text.startswith(f"{case.title}: RTT p95 52.2 ms, 12.2 ms above the empty path, 0.146 times")
+    assert words.furthest(evaluation, BBR, CUBIC, "worse") == []
+
+
+def test_harm_is_said_with_that_of_the_reference() -> None:
+    case = CASES["next-to-cubic-1bdp"]
+    values = {("harm-done", BBR): 0.9, ("harm-done", CUBIC): 0.5, ("own", BBR): 42.0, ("own", CUBIC): 24.0}
+    evaluation = made(
+        {(measure, SIMULATOR, who.algorithm): (value,) * 9 for (measure, who), value in values.items()},
+        cases=[case],
+    )
+    said = words.sentence(evaluation, case, SIMULATOR, BBR, CUBIC)
+    assert "Harm to CUBIC 0.900 (kernel CUBIC: 0.500)" in said
+    assert (
+        "own goodput next to CUBIC 42.0 Mbit/s (168 % of an equal share; kernel CUBIC: 24.0 Mbit/s)" in said
+    )
+
+
+def test_the_report_has_all_cases_findings_and_what_is_not_tested() -> None:
+    evaluation = usual()
+    evaluation.findings.append(FINDING)
+    report = page.report_of(evaluation)
+    assert report.counts == {"fails": 1, "not tested": 10}
+    html = rendered(report)
+    assert FINDING.text in html
+    assert "is worse" in html
+    assert "compliant" not in html
+    text = markdown.of(evaluation)
+    for part in (
+        FINDING.text,
+        "| 6.1 Tail-drop queues | alone, 0.1 BDP of buffer | worse |",
+        "## Not tested",
+    ):
+        assert part in text
+
+
+def test_without_findings_the_report_has_no_such_section() -> None:
+    assert all(one.title != "Findings" for one in page.report_of(usual()).sections)
+
+
+def test_unknown_values_are_not_compared() -> None:
+    evaluation = made({("goodput", SIMULATOR, BBR.algorithm): (None,) * 9})
+    assert math.isnan(evaluation.estimate(ALONE, ALONE.measures[0], SIMULATOR, BBR.algorithm).value)
+    assert evaluation.verdict(ALONE, BBR.algorithm, CUBIC.algorithm) is None
