@@ -61,7 +61,7 @@ fn a_simulation_is_the_same_every_time() {
 }
 
 #[test]
-fn reno_follows_the_square_root_law_of_mathis() {
+fn reno_is_as_fast_as_mathis_predicts() {
     // M. Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm", 1997: one packet per window
     // and round trip, so C = sqrt(3/2). The path is never full.
     for ratio in [0.001, 0.004] {
