@@ -15,12 +15,16 @@ pub struct Report {
     pub bottleneck: Counters,
     /// Longest time that a packet waited at the bottleneck.
     pub queue_max: Duration,
+    pub duration: Duration,
+    pub(crate) path_bytes_per_s: f64,
 }
 
 impl Report {
-    /// Goodput of all flows relative to the bottleneck's rate.
+    /// Application bytes of all flows relative to what the bottleneck can carry in the whole simulation.
     pub fn goodput_share(&self) -> f64 {
-        self.flows.iter().map(FlowReport::goodput_share).sum()
+        let received = self.flows.iter().filter_map(|flow| flow.received.last());
+        let bytes: u64 = received.map(|(_, bytes)| *bytes).sum();
+        bytes as f64 / self.duration.as_secs_f64() / self.path_bytes_per_s
     }
 
     /// Jain's index of the flows' goodput: 1 if all are equal, 1/n if one flow has everything.

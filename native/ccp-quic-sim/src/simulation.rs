@@ -61,7 +61,8 @@ impl Simulation {
         world.run(duration)?;
         let flows = world.flows.into_iter().map(|flow| flow.report(duration, path_bytes_per_s)).collect();
         let queue_max = Duration::from_nanos(world.network.take_sojourn_max_ns(DATA_LINK));
-        Ok(Report { flows, bottleneck: world.network.sample(DATA_LINK).counters, queue_max })
+        let bottleneck = world.network.sample(DATA_LINK).counters;
+        Ok(Report { flows, bottleneck, queue_max, duration, path_bytes_per_s })
     }
 }
 

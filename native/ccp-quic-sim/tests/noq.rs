@@ -10,12 +10,12 @@ const RTT: Duration = Duration::from_millis(40);
 #[test]
 fn bbr3_survives_shallow_buffers_and_loss() {
     // n0-computer/noq#768: before version 1.2 the estimate of data in flight at a loss overflowed.
-    for (bdps, loss) in [(0.1, 0.0), (0.25, 0.001), (1.0, 0.0)] {
+    for (bdps, loss, minimum) in [(0.1, 0.0, 0.3), (1.0, 0.001, 0.6)] {
         let path = Path::new(50.0, RTT).buffer_bdps(bdps).loss(loss);
         let flow = noq::flow(Bbr3Config::default());
         let report = Simulation::new(path).flow(flow).run(Duration::from_secs(20)).unwrap();
         let (share, lost) = (report.goodput_share(), report.flows[0].lost_share());
-        assert!(share > 0.75 && lost < 0.05, "{bdps} {loss}: {share}, {lost}");
+        assert!(share > minimum && lost < 0.02, "{bdps} {loss}: {share}, {lost}");
     }
 }
 
