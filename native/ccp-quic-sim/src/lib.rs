@@ -1,8 +1,9 @@
 //! Congestion controllers of QUIC stacks in virtual time.
 //!
 //! A controller runs where it always does: in a connection of its own stack, with that stack's ACKs, loss detection,
-//! pacing and app-limited rule. Only the network and the clock are emulated, so a simulated minute takes about a second
-//! and gives the same result every time, unless the controller itself draws random numbers.
+//! pacing and app-limited rule. Only the network and the clock are emulated, so a simulated minute at 20 Mbit/s takes
+//! half a second of processor time, and gives the same result every time, unless the controller itself draws random
+//! numbers.
 //!
 //! ```
 //! use std::time::Duration;
