@@ -17,6 +17,9 @@
 //! # Ok::<(), ccp_quic_sim::Error>(())
 //! ```
 
+// Without a stack nothing makes flows.
+#![cfg_attr(not(any(feature = "noq", feature = "quinn")), allow(dead_code))]
+
 #[cfg(feature = "c")]
 pub mod c;
 mod flow;
