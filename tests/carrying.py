@@ -74,7 +74,7 @@ def _in_a_scenario(algorithm: str, datapath: str) -> tuple[float, int]:
     assert (reported["flows_failed"], reported["algorithm_errors"]) == (0, 0)
     by_algorithm = result.connection_samples["congestion"] == result.flows["congestion"].iloc[0]
     assert by_algorithm.mean() >= MIN_SHARE
-    # A QUIC connection uses the fallback until the agent has answered; its first sample is at its handshake's end.
+    # A QUIC connection uses the fallback until the agent has answered; its first sample comes before.
     assert by_algorithm[by_algorithm.idxmax() :].all()
     return _share(result.flows["goodput_bytes_per_s"].iloc[0]), reported["reports"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ccplane.base.names import close_names
-from experiments.evaluate import running
+from experiments.evaluate import behaviour, running
 from experiments.evaluate.cases import Case, all_cases
 from experiments.evaluate.controllers import Controller, references, resolve_all
 from experiments.evaluate.errors import EvaluateError
@@ -46,6 +46,8 @@ class Order:
 def evaluated(order: Order, report: RunReport | None = None) -> Evaluation:
     """Do the runs of an order, and return what they show.
 
+    With all cases, what fails in the suite `general` of `ccp conform` is a finding.
+
     Raises:
         EvaluateError: `evaluate.needs_root`, `evaluate.no_case`, or as `controllers.resolve_all`.
         SweepError: As `experiments.sweep.sweep`.
@@ -74,7 +76,8 @@ def evaluated(order: Order, report: RunReport | None = None) -> Evaluation:
         except EvaluateError:
             if order.run or (side == sides[-1] and not found):
                 raise
-    return Evaluation.of(subjects, others, cases, order.repeats, found)
+    behaves = [] if order.only or running.SIMULATOR not in sides else behaviour.findings(subjects, order.out)
+    return Evaluation.of(subjects, others, cases, order.repeats, found, behaves)
 
 
 def chosen(only: Sequence[str], out: Path) -> tuple[Case, ...]:

@@ -111,8 +111,9 @@ class Evaluation:
         cases: Sequence[Case],
         repeats: int,
         sides: Sequence[Measurements],
+        findings: Sequence[Finding] = (),
     ) -> Self:
-        """Return the evaluation of measurements on one or both sides."""
+        """Return the evaluation of measurements on one or both sides, and of findings from elsewhere."""
         values = [
             Values(case, measure, one.side, algorithm, tuple(_json(x) for x in found))
             for one in sides
@@ -122,8 +123,8 @@ class Evaluation:
             Spent(one.side, one.runs, one.now, one.missing, round(one.wall_s, 1), round(one.cpu_s, 1))
             for one in sides
         ]
-        findings = [finding for one in sides for finding in one.findings]
-        return cls(subjects, against, cases, repeats, values, spent, findings)
+        in_runs = [finding for one in sides for finding in one.findings]
+        return cls(subjects, against, cases, repeats, values, spent, [*in_runs, *findings])
 
     # --- reading -----------------------------------------------------------------------------------------
 

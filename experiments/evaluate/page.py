@@ -90,7 +90,7 @@ def _findings(evaluation: Evaluation) -> list[Section]:
             None,
             [],
             source=f"{one.case}, seed {one.seed}",
-            command=f"ccp simulate {evaluation.subject.given} --scenario {one.scenario}",
+            command=f"ccp experiment run {one.scenario}",
         )
         for number, one in enumerate(evaluation.findings, 1)
     ]
