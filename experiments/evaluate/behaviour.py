@@ -39,4 +39,4 @@ def _finding(result: CaseResult, subject: Controller) -> Finding:
     known = reason(SUITE, subject.given, result.case)
     text = f"not so: {result.title} ({result.source}); {result.said}{f'; known: {known}' if known else ''}"
     scenario = result.files[0] if result.files else ""
-    return Finding(result.case, text, f"ccp conform {SUITE}", result.seed, scenario)
+    return Finding(subject.algorithm, result.case, text, f"ccp conform {SUITE}", result.seed, scenario)

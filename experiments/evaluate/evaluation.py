@@ -14,7 +14,7 @@ from experiments import records
 from experiments.bench.result import describe_run
 from experiments.evaluate import criteria
 from experiments.evaluate.cases import Case, all_cases
-from experiments.evaluate.controllers import Controller
+from experiments.evaluate.controllers import Controller, references
 from experiments.evaluate.effects import Effect, Overall, compared, overall
 from experiments.evaluate.errors import EvaluateError
 from experiments.evaluate.findings import Finding
@@ -125,6 +125,21 @@ class Evaluation:
         ]
         in_runs = [finding for one in sides for finding in one.findings]
         return cls(subjects, against, cases, repeats, values, spent, [*in_runs, *findings])
+
+    def alone(self, subject: Controller) -> Self:
+        """Return the evaluation of one controller out of a comparison, compared with what it usually is."""
+        findings = [one for one in self.findings if one.algorithm == subject.algorithm]
+        values = list(self._values.values())
+        return type(self)(
+            (subject,),
+            references((subject,), ()),
+            self.cases,
+            self.repeats,
+            values,
+            self.spent,
+            findings,
+            self.about,
+        )
 
     # --- reading -----------------------------------------------------------------------------------------
 

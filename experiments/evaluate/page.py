@@ -83,10 +83,11 @@ def report_of(evaluation: Evaluation) -> Report:
 def _findings(evaluation: Evaluation) -> list[Section]:
     if not evaluation.findings:
         return []
+    labels = {one.algorithm: one.label for one in (*evaluation.subjects, *evaluation.against)}
     rows = [
         Row(
             f"finding-{number}",
-            one.text,
+            one.text if len(evaluation.subjects) == 1 else f"{labels[one.algorithm]}: {one.text}",
             None,
             [],
             source=f"{one.case}, seed {one.seed}",
@@ -280,6 +281,7 @@ def comparison_of(evaluation: Evaluation, rankings: Mapping[str, Ranking]) -> Re
                 tables=[_values(evaluation, side)],
             )
         )
+    sections += _findings(evaluation)
     names = ", ".join(one.label for one in evaluation.subjects)
     about = f"{words.error_text(evaluation)} Runs: {words.spent_text(evaluation)}"
     return Report(f"Comparison of {names}", sections, about, "measures")

@@ -169,7 +169,7 @@ def _read(
                 for lineup in case.lineups:
                     one = runs_by_name[_name(case, lineup, controller), repeat]
                     if one.key not in opened:
-                        opened[one.key] = _open(place / one.key, one.scenario, case, found)
+                        opened[one.key] = _open(place / one.key, one.scenario, case, controller, found)
                     if (read := opened[one.key]) is not None:
                         runs[lineup] = read
                 for what in case.measures:
@@ -177,13 +177,16 @@ def _read(
                     found.values.setdefault((case.key, what.key, controller.algorithm), []).append(value)
 
 
-def _open(directory: Path, scenario: Scenario, case: Case, found: Measurements) -> Run | None:
+def _open(
+    directory: Path, scenario: Scenario, case: Case, controller: Controller, found: Measurements
+) -> Run | None:
     if not is_complete(directory):
         return None
     result = Result.load(directory)
     if failed := (result.metadata.get("agent") or {}).get("flows_failed"):
         found.findings.append(
             Finding(
+                controller.algorithm,
                 "exception",
                 f"the algorithm raised an exception on {failed} of its connections, which the fallback then "
                 "controlled",

@@ -14,9 +14,11 @@ from experiments.evaluate.evaluation import Evaluation, read, write
 from experiments.evaluate.findings import Finding
 from experiments.evaluate.running import SIMULATOR, SOCKETS
 from experiments.report import rendered
-from tests.unit.experiments.evaluate.made import ALONE, BBR, CASES, CUBIC, made, seeds, usual
+from tests.unit.experiments.evaluate.made import ALONE, BBR, CASES, CUBIC, RENO, made, seeds, usual
 
-FINDING = Finding("exception", "the algorithm raised an exception", "alone-tenth", 3, "out/scenario.yaml")
+FINDING = Finding(
+    "kernel/bbr", "exception", "the algorithm raised an exception", "alone-tenth", 3, "out/scenario.yaml"
+)
 
 
 @given(st.lists(st.none() | st.floats(0, 1e9), min_size=9, max_size=9))
@@ -146,3 +148,18 @@ def test_unknown_values_are_not_compared() -> None:
     evaluation = made({("goodput", SIMULATOR, BBR.algorithm): (None,) * 9})
     assert math.isnan(evaluation.estimate(ALONE, ALONE.measures[0], SIMULATOR, BBR.algorithm).value)
     assert evaluation.verdict(ALONE, BBR.algorithm, CUBIC.algorithm) is None
+
+
+def test_one_controller_of_a_comparison_has_its_own_findings_and_its_usual_reference() -> None:
+    other = Finding("kernel/cubic", "exception", "another", "alone-tenth", 1, "out/other.yaml")
+    values = {
+        ("goodput", SIMULATOR, one.algorithm): seeds(40.0 + n) for n, one in enumerate((BBR, CUBIC, RENO))
+    }
+    found = made(values, subjects=(BBR, CUBIC, RENO), findings=[FINDING, other])
+    assert "kernel CUBIC: another" in rendered(page.comparison_of(found, {}))
+    for subject, reference, findings in ((BBR, CUBIC, [FINDING]), (CUBIC, RENO, [other]), (RENO, CUBIC, [])):
+        own = found.alone(subject)
+        assert (own.subjects, own.against, own.findings) == ((subject,), (reference,), findings)
+        counts = words.counts(own, subject, reference)
+        assert counts == words.counts(found, subject, reference)
+        assert counts.total() == 1
