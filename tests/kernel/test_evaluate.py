@@ -9,7 +9,7 @@ from experiments.runs.reports import RunReport
 
 
 def test_the_same_scenario_is_measured_on_real_sockets_and_in_the_simulator(tmp_path: Path) -> None:
-    order = Order(("kernel/reno",), (), quick=False, repeats=1, only=("incast",), out=tmp_path)
+    order = Order(("kernel/reno",), (), quick=False, repeats=1, only=("incast",), out=tmp_path, jobs=1)
     found = evaluated(order, RunReport())
     assert found.complete
     assert found.sides == (SOCKETS, SIMULATOR)
