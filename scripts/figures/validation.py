@@ -26,7 +26,7 @@ _SORTS: Final = ("path", "rate", "algorithm")
 """Groups of cases in the table by group."""
 _TWO: Final = ("goodput_bytes_per_s", "rtt_p95_us")
 """Quantities of that table."""
-_MIN_CASES: Final = 2
+_MIN_CASES: Final = 4
 """Groups of fewer scenarios are left out of it."""
 _WORST: Final = 3
 
