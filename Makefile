@@ -243,7 +243,7 @@ WITHOUT_PAPERS = $(if $(filter $(PAPERS_NOW),$(shell cat $(PAPERS_PASSED) 2>/dev
 .PHONY: test-unit
 test-unit: build .venv/.dev ## unit and property tests, including those of papers if papers changed; HYPOTHESIS_PROFILE=slow: more examples
 	$(PHASE)
-	$(PYTEST) $(SHARED) $(WITHOUT_PAPERS) tests/unit
+	$(PYTEST) $(SHARED) $(WITHOUT_PAPERS) -m "not long" tests/unit
 
 .PHONY: test-papers
 test-papers: build .venv/.dev ## unit tests of papers; once passed, `make test` skips them until papers change
@@ -289,6 +289,7 @@ test-long: build .venv/.dev test-train test-papers ## long tests: every algorith
 	$(PHASE)
 	scripts/fuzz.sh 600
 	$(SUDO) $(PYTEST) $(TOLD) -m long tests/kernel
+	$(PYTEST) $(SHARED) -m long tests/unit
 
 # Seconds for each target in native/fuzz (TARGET=NAME: for one of them).
 SECONDS ?= 60

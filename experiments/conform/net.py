@@ -40,25 +40,32 @@ class Flow:
         self.name = record.name
         self.algorithm = record.algorithm
         self._sockets = sockets
-        self._parts: list[np.ndarray] = []
+        self._kept: np.ndarray | None = None
+        self._count = 0
 
     def add(self, rows: np.ndarray) -> None:
         """Keep this flow's part of new samples."""
         own = rows[self._sockets.has(rows["netns"], rows["sport"], rows["dport"])]
-        if len(own):
-            self._parts.append(own)
+        if not len(own):
+            return
+        end = self._count + len(own)
+        if self._kept is None or end > len(self._kept):
+            grown = np.empty(2 * end, dtype=own.dtype)
+            if self._kept is not None:
+                grown[: self._count] = self.rows
+            self._kept = grown
+        self._kept[self._count : end] = own
+        self._count = end
 
     @property
     def rows(self) -> np.ndarray:
         """All samples, in the columns of `ccplane.base._native.TcpTrace`."""
-        if len(self._parts) > 1:
-            self._parts = [np.concatenate(self._parts)]
-        return self._parts[0] if self._parts else np.empty(0)
+        return np.empty(0) if self._kept is None else self._kept[: self._count]
 
     @property
     def last(self) -> Any:
         """The last sample; None before the first."""
-        return self._parts[-1][-1] if self._parts else None
+        return self.rows[-1] if self._count else None
 
     def between(self, start_s: float, stop_s: float = float("inf")) -> np.ndarray:
         """Return the samples of a time of the run [s]."""
