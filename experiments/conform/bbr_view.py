@@ -10,17 +10,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final, Protocol
 
+from ccp_algs.bbr3 import CRUISE, DOWN, DRAIN, PROBE_RTT, STARTUP, UP
 from ccplane.datapath import sim
 from experiments.conform.net import Net
-
-STARTUP: Final = "startup"
-DRAIN: Final = "drain"
-DOWN: Final = "down"
-CRUISE: Final = "cruise"
-REFILL: Final = "refill"
-UP: Final = "up"
-PROBE_RTT: Final = "probe_rtt"
-PROBE_BW: Final = (DOWN, CRUISE, REFILL, UP)
 
 _COLUMNS: Final = (
     "t_us",

@@ -29,6 +29,7 @@ from experiments.conform.errors import ConformError
 from experiments.conform.lab import Lab
 from experiments.events import ParamValue
 from experiments.runs.check import is_own
+from experiments.runs.files import absolute
 
 SUITES: Final = Path(__file__).parent / "suites"
 
@@ -48,10 +49,7 @@ class Controller:
     @property
     def named(self) -> str:
         """The algorithm, with an absolute path if it is a file, so that scenarios are portable."""
-        target, colon, attribute = self.algorithm.partition(":")
-        if not target.endswith(".py"):
-            return self.algorithm
-        return f"{Path(target).resolve()}{colon}{attribute}"
+        return absolute(self.algorithm)
 
 
 def parsed_params(algorithm: str, given: Sequence[str]) -> dict[str, ParamValue]:

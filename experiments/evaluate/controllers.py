@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from ccplane.agent.algorithms import find, name_of
@@ -14,6 +13,7 @@ from ccplane.base.names import close_names
 from experiments.evaluate.errors import EvaluateError
 from experiments.plots import label
 from experiments.runs.check import KERNEL, SIMULATED, is_own
+from experiments.runs.files import absolute
 
 CUBIC: Final = "kernel/cubic"
 """The standard congestion control next to which others are evaluated (RFC 9438)."""
@@ -64,12 +64,12 @@ def resolve(name: str, *, simulate: bool = False) -> Controller:
             "evaluations run TCP connections of ccplane's algorithms and of the kernel's",
             "name a file, one of `ccp algorithms`, or kernel/NAME",
         )
-    file, colon, member = name.partition(":")
-    algorithm = f"{Path(file).resolve()}{colon}{member}" if file.endswith(".py") else name
+    algorithm = absolute(name)
     try:
         found = find(algorithm)
     except UsageError as error:
-        hint = "" if file.endswith(".py") else f"\nfor the kernel's algorithm, write {KERNEL}{name}"
+        is_file = name.partition(":")[0].endswith(".py")
+        hint = "" if is_file else f"\nfor the kernel's algorithm, write {KERNEL}{name}"
         raise UsageError(error.slug, error.message, error.where, error.why, error.fix + hint) from error
     plan(Description([algorithm]))  # a mistake is reported once, not by every run
     return Controller(name, algorithm, label(name_of(found, algorithm)))

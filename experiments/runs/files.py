@@ -33,12 +33,18 @@ _FILE_FIELDS: Final = ("algorithm", "becomes", "single", "shared", "trace")
 def resolved(raw: Any, directory: Path) -> Any:
     """Return a scenario's plain data with absolute paths of files."""
 
-    def absolute(name: str, value: str) -> str:
+    def in_directory(name: str, value: str) -> str:
         if name != "trace" and not value.partition(":")[0].endswith(".py"):
             return value
         return os.path.normpath((directory / value).absolute())
 
-    return with_files(raw, absolute)
+    return with_files(raw, in_directory)
+
+
+def absolute(algorithm: str) -> str:
+    """Return an algorithm's name; `FILE.py` and `FILE.py:Class` with the absolute path of the file."""
+    file, colon, member = algorithm.partition(":")
+    return f"{Path(file).resolve()}{colon}{member}" if file.endswith(".py") else algorithm
 
 
 def with_files(raw: Any, change: Callable[[str, str], Any]) -> Any:

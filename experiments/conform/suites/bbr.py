@@ -10,20 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ccp_algs.bbr3 import CRUISE, DOWN, DRAIN, PROBE_BW, PROBE_RTT, REFILL, STARTUP, UP
 from experiments.conform import Lab, case
-from experiments.conform.bbr_view import (
-    CRUISE,
-    DOWN,
-    DRAIN,
-    PROBE_BW,
-    PROBE_RTT,
-    REFILL,
-    STARTUP,
-    UP,
-    OwnView,
-    SeenView,
-    View,
-)
+from experiments.conform.bbr_view import OwnView, SeenView, View
 from experiments.conform.net import PAYLOAD_SHARE
 from experiments.netlab.spec import Bernoulli, TokenBucket
 from experiments.runs.check import is_own
