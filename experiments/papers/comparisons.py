@@ -158,6 +158,7 @@ class Claim:
         rule: ccplane's rule that the runs had instead of the paper's; empty: the paper's rule. The claim with
             the paper's rule is another row.
         path: Kind of path of its runs, as in `experiments.papers.model_error`.
+        fast: Whether the bottleneck of its runs exceeds 100 Mbit/s.
         bars: Name of one of `checks` -> bounds that replace those kept with the check.
         measures: Column that all `checks` measure, or, with `saved` before it, a share of it that is saved;
             empty: a quantity that the simulator's accuracy is not known for.
@@ -177,6 +178,7 @@ class Claim:
     number: str = ""
     rule: str = ""
     path: str = "drop-tail"
+    fast: bool = False
     bars: Mapping[str, Bounds] = field(default_factory=dict)
     measures: str = ""
     readings: bool = False

@@ -17,11 +17,15 @@ import numpy as np
 
 from experiments.papers.comparisons import Claim
 from experiments.statistics import Estimate
-from experiments.validation.heldout import Heldout
+from experiments.validation.heldout import FAST, Heldout
 
 DRAWS: Final = Path(__file__).parents[2] / "docs/results/validation"
-PATHS: Final = ("aqm", "cellular", "drop-tail", "limiter", "loss")
+KINDS: Final = ("aqm", "cellular", "drop-tail", "limiter", "loss")
 """Kinds of paths of draws."""
+PATHS: Final = (*KINDS, *(kind + FAST for kind in KINDS))
+"""Kinds of paths with errors of their own: the simulator is less exact above 100 Mbit/s."""
+MIN_CASES: Final = 10
+"""Minimum number of scenarios of a 90th percentile; with fewer, those of all kinds at the same rate count."""
 QUANTILE: Final = 0.9
 
 GOODPUT: Final = "goodput_bytes_per_s"
@@ -57,7 +61,7 @@ SAVED: Final = "saved "
 
 @cache
 def errors(folder: Path = DRAWS) -> Mapping[tuple[str, str], float]:
-    """Return the 90th percentile of the simulator's error, by kind of path and quantity.
+    """Return the 90th percentile of the simulator's error, by path (one of `PATHS`) and quantity.
 
     Raises:
         BenchError: `bench.cannot_read`.
@@ -69,8 +73,16 @@ def errors(folder: Path = DRAWS) -> Mapping[tuple[str, str], float]:
         for case in draw.cases:
             for column, error in measured.get(case.name, {}).items():
                 if not math.isnan(error) and (column != JAIN or len(case.algorithms) > 1):
-                    found[case.kind, column].append(error)
-    return {key: float(np.quantile(each, QUANTILE)) for key, each in found.items()}
+                    for path in (case.path, case.path.removeprefix(case.kind)):
+                        found[path, column].append(error)
+    enough: dict[tuple[str, str], float] = {}
+    for path in PATHS:
+        rate = FAST if path.endswith(FAST) else ""
+        for column in {column for at, column in found if at == rate}:
+            own = found.get((path, column), [])
+            each = own if len(own) >= MIN_CASES else found[rate, column]
+            enough[path, column] = float(np.quantile(each, QUANTILE))
+    return enough
 
 
 def widened(found: Estimate, column: str, path: str) -> Estimate | None:
@@ -79,7 +91,7 @@ def widened(found: Estimate, column: str, path: str) -> Estimate | None:
     Args:
         found: The estimate.
         column: What it measures, or a ratio of two of them; `SAVED` and the column: a saved share.
-        path: Kind of path, one of `PATHS`.
+        path: One of `PATHS`.
 
     Returns:
         The estimate; None if draws do not have the quantity on this kind of path.
@@ -97,11 +109,12 @@ def widened(found: Estimate, column: str, path: str) -> Estimate | None:
 
 
 def measured(claim: Claim, name: str) -> tuple[str, str]:
-    """Return what a check of a claim measures, a column, and the kind of its path."""
+    """Return what a check of a claim measures, a column, and its path, one of `PATHS`."""
+    rate = FAST if claim.fast else ""
     for test in claim.tests:
         if test.name == name:
-            return test.column, test.path or _path(test.of) or claim.path
-    return claim.measures, claim.path
+            return test.column, (test.path or _path(test.of) or claim.path) + rate
+    return claim.measures, claim.path + rate
 
 
 def _path(which: Mapping[str, object]) -> str:

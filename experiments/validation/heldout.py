@@ -35,6 +35,8 @@ FORMAT: Final = 1
 MIN_RETRANS_PKTS: Final = 25.0
 """Minimum denominator of the error of retransmissions: 20 % of this number are 5 packets."""
 RATE_BOUNDS_MBIT: Final = (10.0, 100.0)
+FAST: Final = f" above {RATE_BOUNDS_MBIT[1]:g} Mbit/s"
+"""Suffix of kinds of paths with fast bottlenecks, which have larger errors."""
 
 Figures = Mapping[str, float]
 """A run's round, and its value of each of `QUANTITIES`."""
@@ -112,6 +114,11 @@ class Case(msgspec.Struct, frozen=True):
     algorithms: tuple[str, ...]
     description: str
     scenario: dict[str, Any]
+
+    @property
+    def path(self) -> str:
+        """Kind of its path, with `FAST` if its bottleneck is."""
+        return self.kind + (FAST if self.rate_mbit > RATE_BOUNDS_MBIT[1] else "")
 
     @property
     def groups(self) -> tuple[tuple[str, str], ...]:

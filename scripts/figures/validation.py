@@ -17,11 +17,12 @@ NAME: Final = "validation"
 _BAND: Final = 0.05
 _CLIPPED: Final = 29.0
 """Largest deviation that is drawn [%]."""
-_LOOKS: Final = {
-    "earlier draws": style.Look("#999999", "o"),
-    "draw 4": style.Look("#0072B2", "s"),
-    "draw 5": style.Look("#D55E00", "D"),
+_PARTS: Final = {
+    "draws 1 to 3": (range(1, 4), style.Look("#999999", "o")),
+    "draws 4 and 5": (range(4, 6), style.Look("#0072B2", "s")),
+    "draws 6 and 7": (range(6, 8), style.Look("#D55E00", "D")),
 }
+"""Draws that were made under the same conditions -> their seeds and their marks."""
 _SORTS: Final = ("path", "rate", "algorithm")
 """Groups of cases in the table by group."""
 _TWO: Final = ("goodput_bytes_per_s", "rtt_p95_us")
@@ -44,11 +45,12 @@ def wider() -> Heldout:
 
 
 def _parts() -> dict[str, Heldout]:
-    """Return the draws of the figure by their label: earlier ones together."""
-    found = read()
-    new = {f"draw {name.removeprefix('draw-')}": one for name, one in found.items()}
-    old = [new.pop(label) for label in list(new) if label not in _LOOKS]
-    return {"earlier draws": Heldout.merged(old), **new}
+    """Return the draws of the figure by their label."""
+    found = {int(name.removeprefix("draw-")): one for name, one in read().items()}
+    return {
+        name: Heldout.merged(found[seed] for seed in seeds if seed in found)
+        for name, (seeds, _) in _PARTS.items()
+    }
 
 
 def compared(found: Heldout, column: str) -> dict[str, tuple[float, float]]:
@@ -78,7 +80,7 @@ def scatter() -> Figure:
                 kernel, simulated = np.array(list(known.values())).T
                 away = 100 * (simulated / kernel - 1)
                 shown = np.clip(away, -_CLIPPED, _CLIPPED)
-                look = _LOOKS[name]
+                _, look = _PARTS[name]
                 options: dict[str, Any] = {
                     "color": look.colour,
                     "marker": look.marker,
@@ -108,7 +110,7 @@ def scatter() -> Figure:
             bottom.set_xlabel("Linux kernel")
         grid[0][0].set_ylabel("simulator")
         grid[1][0].set_ylabel("deviation [%]")
-        legend(plot, [handle(name, _LOOKS[name], line=False) for name in found])
+        legend(plot, [handle(name, _PARTS[name][1], line=False) for name in found])
         footnote(
             plot,
             "Each mark is a drawn scenario: one simulated run and one run of the kernel. Band: 5 %. "
@@ -141,10 +143,8 @@ def _percent(spread: Spread) -> str:
 
 def table() -> str:
     """Return how many cases are within each goal, and how many second runs of the kernel are."""
-    parts = {
-        "all draws": all_draws(),
-        **{name: one for name, one in _parts().items() if "earlier" not in name},
-    }
+    parts = {"all draws": all_draws(), **_parts()}
+    del parts["draws 1 to 3"]
     head = ["quantity", "goal"]
     for name in parts:
         head += [name, "kernel"]

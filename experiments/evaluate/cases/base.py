@@ -42,7 +42,7 @@ class Case:
         criterion: The criterion.
         title: What happens, as a noun phrase.
         about: Path and flows.
-        kind: Kind of path, for the simulator's error.
+        kind: Kind of path, for the simulator's error; with its rate, if above 100 Mbit/s.
         lineups: Line-ups of flows; the usual one has an empty name.
         measures: What is measured.
     """

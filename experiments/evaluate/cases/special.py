@@ -105,7 +105,7 @@ def _delays() -> list[Case]:
             criteria.HIGH_DELAY,
             "200 Mbit/s with 200 ms and one loss in 10,000",
             "One flow for 30 s; 200 Mbit/s, 200 ms, 0.5 BDP, 0.01 % random loss.",
-            "loss",
+            "loss above 100 Mbit/s",
             {"": lineup(path(200, 200, 0.5, loss=Bernoulli(ratio=1e-4)), flows(1), 30)},
             (steady(200),),
         ),
@@ -176,7 +176,7 @@ def _incast() -> list[Case]:
             criteria.DATA_CENTRES,
             "16 servers answer simultaneously",
             "16 senders with ten answers of 64 kB each; 200 Mbit/s, 1 ms, 100 packets of buffer.",
-            "drop-tail",
+            "drop-tail above 100 Mbit/s",
             {"": lineup(path(200, 1, None, buffer=Buffer(packets=100)), senders, 8)},
             (
                 completion(50, key="time-p50", label="median time of an answer"),

@@ -12,6 +12,8 @@ from experiments.evaluate.page import GROUPS
 from experiments.evaluate.paths import Traces
 from experiments.netlab.traces import read_trace
 from experiments.runs.own_network import own_network
+from experiments.units import MBIT
+from experiments.validation.heldout import FAST
 from tests.unit.experiments.evaluate.made import CASES
 
 SECTION = re.compile(r"[567]\.\d+(\.\d+)?")
@@ -43,6 +45,10 @@ def test_a_case_says_what_it_measures_with_which_error(key: str) -> None:
     assert len({what.key for what in case.measures}) == len(case.measures)
     for what in case.measures:
         assert errors()[case.kind][what.quantity] > 0
+    for made in case.lineups.values():
+        link = made("cubic").topology.bottleneck
+        fast = link.rate_bytes_per_s is not None and link.rate_bytes_per_s > 100 * MBIT
+        assert case.kind.endswith(FAST) == fast
 
 
 def test_cases_have_different_names_and_the_order_of_the_rfc() -> None:

@@ -83,7 +83,7 @@ def test_every_claim_says_how_it_is_tested_or_why_not(name: str) -> None:
             assert claim.part in {*paper.parts, *files}
             assert claim.names or claim.why, claim.says
             assert claim.how or not claim.checks, claim.says
-            assert claim.path in model_error.PATHS
+            assert claim.path in model_error.KINDS
             assert set(claim.bars) <= set(claim.checks)
             assert all(one.at_least is not None or one.at_most is not None for one in claim.tests)
     compared = Counter((part.name, one.name) for part in paper.parts.values() for one in part.comparisons)
@@ -206,6 +206,16 @@ def test_errors_are_those_of_all_kept_draws() -> None:
     assert {path for path, _ in found} == set(model_error.PATHS)
     assert set(model_error.OF_COLUMN.values()) <= {column for _, column in found}
     assert all(error > 0 for error in found.values())
+
+
+def test_a_few_scenarios_have_no_90th_percentile_of_their_own(tmp_path: Path) -> None:
+    draw = json.loads((model_error.DRAWS / "draw-1.json").read_text())
+    (tmp_path / "draw-1.json").write_text(json.dumps(draw))
+    found = model_error.errors(tmp_path)
+    kinds = Counter(one["kind"] for one in draw["cases"] if one["rate_mbit"] <= 100)
+    few = [kind for kind, count in kinds.items() if count < model_error.MIN_CASES]
+    assert len(few) > 1
+    assert len({found[kind, model_error.GOODPUT] for kind in few}) == 1
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from scripts.figures import benchmarks, pages, validation, verdicts
 from scripts.figures.drawing import DOCS, IMAGES, svg
 from scripts.tables import WRITERS
 
-MAX_BYTES = 60_000
+MAX_BYTES = 70_000
 
 
 @pytest.mark.parametrize("page", WRITERS, ids=lambda page: page.stem)
