@@ -69,6 +69,7 @@ class Side:
         stale: Why the result gives no verdict; empty if it does.
         tuned: Whether parameters were chosen on these runs.
         made_by: The command that made the result, as text.
+        made_on: The day on which it was made (ISO 8601).
     """
 
     claim: Claim
@@ -77,6 +78,7 @@ class Side:
     stale: str = ""
     tuned: bool = False
     made_by: str = ""
+    made_on: str = ""
 
     @classmethod
     def of(cls, claim: Claim, kept: Kept) -> Side:
@@ -84,7 +86,8 @@ class Side:
         checks = kept.checks_of(claim)
         tuned = claim.tuned is not None and claim.tuned.covers(kept.about.get("seeds"))
         stale, made_by = kept.stale(claim) if checks else "", shlex.join(kept.about["command"])
-        return cls(claim, checks, kept.simulated, stale, tuned, made_by)
+        made_on = kept.about["date"][:10]
+        return cls(claim, checks, kept.simulated, stale, tuned, made_by, made_on)
 
     @property
     def verdict(self) -> Verdict:
@@ -170,13 +173,15 @@ class Side:
 
     @property
     def cell(self) -> str:
-        """Verdict, values and number of runs; empty if it was not run."""
-        return f"{self.reported}: {self.value} ({self.n})" if self.checks else ""
+        """Verdict, values, number of runs and their day; empty if it was not run."""
+        if not self.checks:
+            return ""
+        return f"{self.reported}: {self.value} ({', '.join(one for one in (self.n, self.made_on) if one)})"
 
     def records(self) -> dict[str, Any]:
         """Return it as plain data."""
         checks = [check.records() for check in self.checks]
-        return {"verdict": self.verdict, "note": self.note, "checks": checks}
+        return {"verdict": self.verdict, "note": self.note, "made_on": self.made_on, "checks": checks}
 
 
 @dataclass(frozen=True)
