@@ -27,6 +27,7 @@ from experiments.results import FORMAT, SWEEP, ResultSet, is_complete
 from experiments.run import recorder_of, run
 from experiments.runs import files, places
 from experiments.runs.check import SIM
+from experiments.runs.cluster import Cluster, address_of
 from experiments.runs.grid import Grid
 from experiments.runs.own_network import own_network
 from experiments.runs.planned import PlannedRun
@@ -125,19 +126,25 @@ def sweep(
         _write_plan(out, grid, runs)
         missing = list({one.key: one for one in runs if not is_complete(out / one.key)}.values())
         here = executor is None and address is None
-        report.begin(grid.title, runs, missing, estimate_s(missing, jobs) if here else None)
-        try:
-            if address is not None:
-                _on_cluster(missing, out, report, address)
-            elif executor is None and jobs == 1:
-                _one_by_one(missing, out, report)
-            elif executor is None:
-                _on_workers(missing, out, report, jobs)
-            else:
-                _on_executor(missing, out, report, executor)
-        finally:
-            results = ResultSet.load(out)
-            report.end(results)
+        with contextlib.ExitStack() as stack:
+            cluster = None
+            if address is not None and missing:
+                cluster = stack.enter_context(Cluster(address))
+                cluster.check(missing)
+            here = executor is None and address is None
+            report.begin(grid.title, runs, missing, estimate_s(missing, jobs) if here else None)
+            try:
+                if cluster is not None:
+                    _on_cluster(missing, out, report, cluster)
+                elif here and jobs == 1:
+                    _one_by_one(missing, out, report)
+                elif here:
+                    _on_workers(missing, out, report, jobs)
+                elif executor is not None:
+                    _on_executor(missing, out, report, executor)
+            finally:
+                results = ResultSet.load(out)
+                report.end(results)
     return results
 
 
@@ -189,21 +196,16 @@ def _on_executor(missing: list[PlannedRun], out: Path, report: RunReport, execut
         raise
 
 
-def _on_cluster(missing: list[PlannedRun], out: Path, report: RunReport, address: str) -> None:
+def _on_cluster(missing: list[PlannedRun], out: Path, report: RunReport, cluster: Cluster) -> None:
     from experiments.runs import away
-    from experiments.runs.cluster import Cluster
 
-    if not missing:
-        return
     judge = _Judge()
-    with Cluster(address) as cluster:
-        cluster.check(missing)
-        for one in missing:
-            report.started(one)
-        for one, outcome in cluster.outcomes(missing):
-            error = away.put(outcome, out / one.key)
-            report.done(one, error)
-            judge.take(error)
+    for one in missing:
+        report.started(one)
+    for one, outcome in cluster.outcomes(missing):
+        error = away.put(outcome, out / one.key)
+        report.done(one, error)
+        judge.take(error)
 
 
 def _elsewhere(on: str, jobs: int, executor: Executor | None) -> str:
@@ -212,8 +214,6 @@ def _elsewhere(on: str, jobs: int, executor: Executor | None) -> str:
     Raises:
         SweepError: `sweep.two_places`, `sweep.bad_place`.
     """
-    from experiments.runs.cluster import address_of
-
     if jobs != 1 or executor is not None:
         raise SweepError(
             "sweep.two_places",

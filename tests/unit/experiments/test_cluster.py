@@ -49,6 +49,10 @@ class Listens(RunReport):
         self.done_keys: list[str] = []
         self.errors: list[CcpError] = []
         self._at, self._what = at, what
+        self.begun = False
+
+    def begin(self, *_: Any) -> None:
+        self.begun = True
 
     def done(self, run: PlannedRun, error: CcpError | None) -> None:
         self.done_keys.append(run.key)
@@ -241,7 +245,9 @@ def test_an_installed_algorithm_that_is_another_one_is_refused(tmp_path: Path) -
 
 def test_none_there_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
-    error = refused("dask://127.0.0.1:1", tmp_path / "s")
+    listens = Listens()
+    error = refused("dask://127.0.0.1:1", tmp_path / "s", report=listens)
+    assert not listens.begun, "only the error is printed"
     assert error.slug == "sweep.unreachable"
     assert "tcp://127.0.0.1:1" in error.message
 
