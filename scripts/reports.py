@@ -1,4 +1,4 @@
-"""Writes the reports of papers, benchmarks and validation from docs/results (`make docs`).
+"""Writes the reports of papers, benchmarks, validation and evaluations from docs/results (`make docs`).
 
 python -m scripts.reports out/site/reports
 """
@@ -13,10 +13,13 @@ from typing import Final
 
 from experiments.bench import cli as bench
 from experiments.bench import report as benchmarks
+from experiments.evaluate import page
+from experiments.evaluate.comparing import ranking
 from experiments.papers import claims
 from experiments.papers import report as papers
-from experiments.report import Picture, write
+from experiments.report import Picture, Report, write
 from experiments.validation import report as validation
+from scripts.figures import evaluate as gallery
 
 FIGURES: Final = Path(__file__).parents[1] / "docs/images/figures"
 """Figures of the pages; those of the page NAME are NAME-*.svg."""
@@ -35,6 +38,14 @@ def overview(page: str, folder: Path = FIGURES) -> list[Picture]:
     return found
 
 
+def evaluations() -> dict[str, Report]:
+    """Return the report of the kept comparison, and one for each of its algorithms."""
+    kept = gallery.kept()
+    rankings = {side: one for side in kept.sides if (one := ranking(kept, side)) is not None}
+    each = {gallery.report_name(one): page.report_of(kept.alone(one)) for one in kept.subjects}
+    return {gallery.NAME: page.comparison_of(kept, rankings), **each}
+
+
 def written(folder: Path) -> list[Path]:
     """Write all reports to a folder, as NAME.html of the page that each belongs to, and return the files.
 
@@ -47,6 +58,7 @@ def written(folder: Path) -> list[Path]:
     }
     reports["benchmarks"] = benchmarks.report_of(benchmarks.read(), bench.ABOUT)
     reports["validation"] = validation.report_of(validation.read(), validation.compared())
+    reports |= evaluations()
     return [write(report, folder / f"{name}.html") for name, report in reports.items()]
 
 

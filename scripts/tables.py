@@ -6,6 +6,7 @@ A generated part is between two marks of its page; a test finds manual changes. 
     ccp validate --draw N --seed S --keep docs/results/validation       docs/validation.md
     ccp paper NAME --part PART --keep docs/results/papers               docs/papers
     make test-kernels KEEP=--keep                                       docs/kernels.md
+    ccp compare ALGORITHM... --json docs/results/evaluate.json          docs/evaluate.md
 
 The simulator's errors are also written where `ccp evaluate` has them in a wheel.
 """

@@ -37,6 +37,6 @@ def findings(subjects: Sequence[Controller], out: Path) -> list[Finding]:
 
 def _finding(result: CaseResult, subject: Controller) -> Finding:
     known = reason(SUITE, subject.given, result.case)
-    text = f"not so: {result.title} ({result.source}); {result.said}{f'; known: {known}' if known else ''}"
+    text = f"fails: {result.title} ({result.source}); {result.said}{f'; known: {known}' if known else ''}"
     scenario = result.files[0] if result.files else ""
     return Finding(subject.algorithm, result.case, text, f"ccp conform {SUITE}", result.seed, scenario)

@@ -40,6 +40,19 @@ Jobs = Annotated[
 JsonFile = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write all values and effects as JSON.")
 ]
+Sample = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="SHARE",
+        help="Share of the cases that also run on real sockets, drawn at random for each algorithm.",
+        rich_help_panel=options.ADVANCED,
+    ),
+]
+SampleSeed = Annotated[
+    int, typer.Option("--seed", help="Seed of --sample.", rich_help_panel=options.ADVANCED)
+]
 MarkdownFile = Annotated[
     Path | None, typer.Option("--markdown", metavar="FILE", help="Write the report as Markdown.")
 ]
@@ -55,6 +68,12 @@ def _list(value: bool) -> None:
         for case in all_cases(OUT):
             typer.echo(f"{case.key:24}{case.criterion.section:8}{case.criterion.title}: {case.title}")
         raise typer.Exit
+
+
+def _share(sample: float, quick: bool) -> float:
+    if quick and sample < 1:
+        raise typer.BadParameter("--quick runs nothing on real sockets", param_hint="--sample")
+    return sample
 
 
 @app.command(
@@ -90,6 +109,8 @@ def evaluate(
     no_run: NoRun = False,
     jobs: Jobs = None,
     on: On = None,
+    sample: Sample = 1.0,
+    seed: SampleSeed = 1,
     list_: Annotated[
         bool, typer.Option("--list", help="List all cases.", is_eager=True, callback=_list)
     ] = False,
@@ -109,7 +130,19 @@ def evaluate(
 
     before = None if baseline is None else read(baseline)
     found = evaluated(
-        Order((algorithm,), against or (), quick, repeats, only or (), out, jobs, on, run=not no_run)
+        Order(
+            (algorithm,),
+            against or (),
+            quick,
+            repeats,
+            only or (),
+            out,
+            jobs,
+            on,
+            run=not no_run,
+            sample=_share(sample, quick),
+            seed=seed,
+        )
     )
     changed = None if before is None else changes(before, found, str(baseline))
     screen.show(found)
@@ -145,6 +178,8 @@ def compare(
     no_run: NoRun = False,
     jobs: Jobs = None,
     on: On = None,
+    sample: Sample = 1.0,
+    seed: SampleSeed = 1,
 ) -> None:
     """Rank congestion controls by the criteria of RFC 9743, and show where each one wins.
 
@@ -160,8 +195,22 @@ def compare(
 
     if len(algorithm) < 2:
         raise typer.BadParameter("name two or more to compare", param_hint="ALGORITHM")
-    found = evaluated(Order(algorithm, (), quick, repeats, only or (), out, jobs, on, run=not no_run))
-    rankings = {side: ranking(found, side) for side in found.sides}
+    found = evaluated(
+        Order(
+            algorithm,
+            (),
+            quick,
+            repeats,
+            only or (),
+            out,
+            jobs,
+            on,
+            run=not no_run,
+            sample=_share(sample, quick),
+            seed=seed,
+        )
+    )
+    rankings = {side: one for side in found.sides if (one := ranking(found, side)) is not None}
     screen.show_comparison(found, rankings)
     if json_file is not None:
         write(found.to_json(), json_file)

@@ -47,8 +47,8 @@ def _sortable(what: Measure, value: float) -> float:
     return max(value, what.floor) * (-1 if what.better == "more" else 1)
 
 
-def ranking(evaluation: Evaluation, side: str) -> Ranking:
-    """Return the ranking on one side.
+def ranking(evaluation: Evaluation, side: str) -> Ranking | None:
+    """Return the ranking on one side; None if a case was run for some controllers only.
 
     The rank of one seed is the mean over criteria of the mean over their measures, so a criterion with many
     cases counts as much as one with few. The estimate is the median over the seeds.
@@ -57,8 +57,14 @@ def ranking(evaluation: Evaluation, side: str) -> Ranking:
     by_criterion: dict[str, list[np.ndarray]] = {}
     for row in all_measures(evaluation.cases):
         table = [evaluation.values(row.case, row.what, side, one) for one in algorithms]
+        if not any(table):
+            continue
+        if not all(table):
+            return None
         ranks = np.array([ranked(row.what, seed) for seed in zip(*table, strict=True)])
         by_criterion.setdefault(row.case.criterion.section, []).append(ranks)
+    if not by_criterion:
+        return None
     means = np.mean([np.mean(own, axis=0) for own in by_criterion.values()], axis=0)
     found = {name: median_interval(means[:, place]) for place, name in enumerate(algorithms)}
     return Ranking(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from ccplane.base.names import close_names
 from experiments.evaluate import behaviour, running
@@ -30,6 +31,8 @@ class Order:
         jobs: Simultaneous runs; None for one for each processor.
         on: Address of a Dask scheduler.
         run: Whether to do missing runs.
+        sample: Share of the cases that also run on real sockets, drawn for each algorithm.
+        seed: Seed of this draw.
     """
 
     algorithms: Sequence[str]
@@ -41,6 +44,8 @@ class Order:
     jobs: int | None = None
     on: str | None = None
     run: bool = True
+    sample: float = 1.0
+    seed: int = 1
 
 
 def evaluated(order: Order, report: RunReport | None = None) -> Evaluation:
@@ -57,13 +62,16 @@ def evaluated(order: Order, report: RunReport | None = None) -> Evaluation:
     cases = chosen(order.only, order.out)
     controllers = tuple(dict.fromkeys((*subjects, *others)))
     sides = sides_of(order, controllers)
+    work = {
+        running.SIMULATOR: [(case, controllers) for case in cases],
+        running.SOCKETS: sampled(cases, subjects, others, order.sample, order.seed),
+    }
     found: list[running.Measurements] = []
     for side in sides:
         try:
             found.append(
                 running.measure(
-                    cases,
-                    controllers,
+                    work[side],
                     side,
                     order.out,
                     repeats=order.repeats,
@@ -97,6 +105,33 @@ def chosen(only: Sequence[str], out: Path) -> tuple[Case, ...]:
                 fix=f"{close_names(key, known, 'case')}\n`ccp evaluate --list` lists all",
             )
     return tuple(one for one in cases if not only or one.key in only)
+
+
+def sampled(
+    cases: Sequence[Case],
+    subjects: Sequence[Controller],
+    others: Sequence[Controller],
+    share: float,
+    seed: int,
+) -> list[tuple[Case, tuple[Controller, ...]]]:
+    """Return a share of the cases, drawn for each subject, with the controllers that they are run for.
+
+    The draw of an algorithm is the same whichever others are evaluated.
+
+    Args:
+        cases: The cases.
+        subjects: Controllers that are evaluated.
+        others: Controllers that they are compared with.
+        share: Share of the cases, at least one of them.
+        seed: Seed of the draw.
+    """
+    number = max(1, round(share * len(cases)))
+    drawn: dict[str, list[Controller]] = {}
+    for subject in subjects:
+        lots = {case.key: Random(f"{seed} {subject.given} {case.key}").random() for case in cases}
+        for key in sorted(lots, key=lots.__getitem__)[:number]:
+            drawn.setdefault(key, []).append(subject)
+    return [(case, tuple(dict.fromkeys((*drawn[case.key], *others)))) for case in cases if case.key in drawn]
 
 
 def sides_of(order: Order, controllers: Sequence[Controller]) -> tuple[str, ...]:

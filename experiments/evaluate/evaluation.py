@@ -59,6 +59,7 @@ class Spent(msgspec.Struct, frozen=True):
         missing: Runs that failed or were not done.
         wall_s: Time that they took [s].
         cpu_s: Processor time that they took on this machine [s].
+        disturbed: Runs that do not count, because other work disturbed them.
     """
 
     side: str
@@ -67,6 +68,7 @@ class Spent(msgspec.Struct, frozen=True):
     missing: int
     wall_s: float
     cpu_s: float
+    disturbed: int = 0
 
 
 class Evaluation:
@@ -120,7 +122,15 @@ class Evaluation:
             for (case, measure, algorithm), found in one.values.items()
         ]
         spent = [
-            Spent(one.side, one.runs, one.now, one.missing, round(one.wall_s, 1), round(one.cpu_s, 1))
+            Spent(
+                one.side,
+                one.runs,
+                one.now,
+                one.missing,
+                round(one.wall_s, 1),
+                round(one.cpu_s, 1),
+                one.disturbed,
+            )
             for one in sides
         ]
         in_runs = [finding for one in sides for finding in one.findings]

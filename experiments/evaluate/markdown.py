@@ -48,7 +48,7 @@ def of(evaluation: Evaluation, changes: Changes | None = None) -> str:
             rows.append(
                 [criterion, case.title, words.VERDICTS[verdict] if verdict else "not run", " ".join(said)]
             )
-        lines += [*_table(("RFC 9743", "case", f"than {reference.label}", "measured"), rows), ""]
+        lines += [*_table(("RFC 9743", "case", f"compared with {reference.label}", "measured"), rows), ""]
     lines += ["## Not tested", ""]
     lines += [f"- {section} {what}: {why}." for section, what, why in criteria.NOT_TESTED]
     return "\n".join(lines) + "\n"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from experiments.evaluate import criteria, figures, words
+from experiments.evaluate.agreement import QUANTILE, agreement, said
 from experiments.evaluate.cases import Case
 from experiments.evaluate.comparing import Ranking
 from experiments.evaluate.controllers import Controller
@@ -66,6 +67,7 @@ def report_of(evaluation: Evaluation) -> Report:
         )
         for one in evaluation.against
     ]
+    sections += _agreement(evaluation)
     about = " ".join(
         (
             f"What {subject.label} does by the criteria of RFC 9743.",
@@ -207,6 +209,33 @@ def _table(evaluation: Evaluation, case: Case, side: str) -> Table:
     )
 
 
+def _agreement(evaluation: Evaluation) -> list[Section]:
+    found = agreement(evaluation)
+    if not found.pairs:
+        return []
+    rows: list[list[Cell]] = [
+        [kind, len(one.pairs), one.same, one.opposite, one.covered, one.apart(0.5), one.apart(QUANTILE)]
+        for kind, one in found.by_kind().items()
+    ]
+    table = Table(
+        "effects in the simulator and on real sockets",
+        "agreement",
+        [
+            Column("kind", "kind of path"),
+            Column("effects", "effects"),
+            Column("same", "same verdict"),
+            Column("opposite", "opposite verdicts"),
+            Column("within", "within the simulator's error"),
+            Column("apart_p50", "ratios apart, median"),
+            Column("apart_p90", "ratios apart, 90th percentile"),
+        ],
+        rows,
+        f"Effects compared with {evaluation.against[0].label} that have an interval on both sides.",
+        drawable=False,
+    )
+    return [Section("Agreement of simulator and real sockets", about=said(found), tables=[table])]
+
+
 def _not_tested() -> Section:
     rows = [
         Row(
@@ -281,7 +310,7 @@ def comparison_of(evaluation: Evaluation, rankings: Mapping[str, Ranking]) -> Re
                 tables=[_values(evaluation, side)],
             )
         )
-    sections += _findings(evaluation)
+    sections += [*_agreement(evaluation), *_findings(evaluation)]
     names = ", ".join(one.label for one in evaluation.subjects)
     about = f"{words.error_text(evaluation)} Runs: {words.spent_text(evaluation)}"
     return Report(f"Comparison of {names}", sections, about, "measures")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
+import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from experiments import left_out, processes
 from experiments.evaluate.cases import Case
 from experiments.evaluate.controllers import Controller
 from experiments.evaluate.errors import EvaluateError
@@ -32,6 +35,8 @@ _BUILD_DIGITS: Final = 12
 
 Key = tuple[str, str, str]
 """Case, measure, controller's algorithm."""
+Work = Sequence[tuple[Case, Sequence[Controller]]]
+"""Cases, each with the controllers that it is run for."""
 
 
 @dataclass
@@ -44,6 +49,7 @@ class Measurements:
         runs: Number of runs, shared ones counted once.
         now: Of these, runs that were done now.
         missing: Runs that failed or were not done.
+        disturbed: Runs that do not count, because other work disturbed them (`experiments.left_out`).
         wall_s: Time that they took [s].
         cpu_s: Processor time that they took on this machine [s].
         findings: What went wrong in runs.
@@ -54,14 +60,14 @@ class Measurements:
     runs: int = 0
     now: int = 0
     missing: int = 0
+    disturbed: int = 0
     wall_s: float = 0.0
     cpu_s: float = 0.0
     findings: list[Finding] = field(default_factory=list)
 
 
 def measure(
-    cases: Sequence[Case],
-    controllers: Sequence[Controller],
+    work: Work,
     side: str,
     out: Path,
     *,
@@ -71,11 +77,10 @@ def measure(
     run: bool = True,
     report: RunReport | None = None,
 ) -> Measurements:
-    """Do the missing runs on one side, and measure all.
+    """Do the missing runs on one side, and measure all; runs that were disturbed are missing.
 
     Args:
-        cases: The cases.
-        controllers: Those that are evaluated, and those that they are compared with.
+        work: The cases, with those that are evaluated and those that they are compared with.
         side: `SIMULATOR` or `SOCKETS`.
         out: Folder of the results; those of the simulator depend on its build.
         repeats: Number of seeds.
@@ -90,14 +95,18 @@ def measure(
     """
     place = place_of(out, side)
     traces_in(out).write()
-    grid = _grid(cases, controllers, side, repeats)
+    grid = _grid(work, side, repeats)
     found = Measurements(side)
     plan = planned(grid)
     keys = {one.key for one in plan}
+    if run and side == SOCKETS:
+        _delete_disturbed(place / key for key in keys)
     missing = {key for key in keys if not is_complete(place / key)}
     before_s, cpu_before_s = time.monotonic(), _cpu_s()
     if run and missing:
-        sweep(grid, out=place, jobs=jobs, on=on, report=report)
+        here = side == SOCKETS and on is None
+        with processes.going_first() if here else contextlib.nullcontext():
+            sweep(grid, out=place, jobs=jobs, on=on, report=report)
     found.wall_s, found.cpu_s = time.monotonic() - before_s, _cpu_s() - cpu_before_s
     found.runs = sum(is_complete(place / key) for key in keys)
     found.missing = len(keys) - found.runs
@@ -110,8 +119,14 @@ def measure(
             "all runs failed" if run else "the folder has none, and --no-run was given",
             "see the failures above" if run else "leave --no-run out",
         )
-    _read(cases, controllers, plan, place, repeats, found)
+    _read(work, plan, place, repeats, found)
     return found
+
+
+def _delete_disturbed(directories: Iterable[Path]) -> None:
+    for directory in directories:
+        if is_complete(directory) and left_out.why(Result.load(directory)) is not None:
+            shutil.rmtree(directory)
 
 
 def traces_in(out: Path) -> Traces:
@@ -124,18 +139,18 @@ def place_of(out: Path, side: str) -> Path:
     return out / (f"{side}-{this_build().native_sha256[:_BUILD_DIGITS]}" if side == SIMULATOR else side)
 
 
-def _grid(cases: Sequence[Case], controllers: Sequence[Controller], side: str, repeats: int) -> Grid:
+def _grid(work: Work, side: str, repeats: int) -> Grid:
     points = {}
     first: Scenario | None = None
-    for name, scenario in _scenarios(cases, controllers):
+    for name, scenario in _scenarios(work):
         first = first or scenario
         points[name] = _fields(scenario)
     assert first is not None, "there are cases"
     return Grid(first.replace(datapath=side), {_POINT: points}, TITLE, repeats, own_networks=True)
 
 
-def _scenarios(cases: Sequence[Case], controllers: Sequence[Controller]) -> Iterator[tuple[str, Scenario]]:
-    for case in cases:
+def _scenarios(work: Work) -> Iterator[tuple[str, Scenario]]:
+    for case, controllers in work:
         for lineup, made in case.lineups.items():
             for controller in controllers:
                 # Without the controller's name: line-ups without it are run once for all controllers.
@@ -152,16 +167,9 @@ def _fields(scenario: Scenario) -> Mapping[str, Any]:
     return {name: fields[name] for name in ("name", "topology", "flows", "duration_s", "events")}
 
 
-def _read(
-    cases: Sequence[Case],
-    controllers: Sequence[Controller],
-    plan: Sequence[PlannedRun],
-    place: Path,
-    repeats: int,
-    found: Measurements,
-) -> None:
+def _read(work: Work, plan: Sequence[PlannedRun], place: Path, repeats: int, found: Measurements) -> None:
     runs_by_name = {(one.axes[_POINT], one.repeat): one for one in plan}
-    for case in cases:
+    for case, controllers in work:
         opened: dict[str, Run | None] = {}
         for controller in controllers:
             for repeat in range(repeats):
@@ -183,6 +191,9 @@ def _open(
     if not is_complete(directory):
         return None
     result = Result.load(directory)
+    if left_out.why(result) is not None:
+        found.disturbed += 1
+        return None
     if failed := (result.metadata.get("agent") or {}).get("flows_failed"):
         found.findings.append(
             Finding(

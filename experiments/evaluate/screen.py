@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.evaluate import words
+from experiments.evaluate import agreement, words
 from experiments.evaluate.baseline import Changes
 from experiments.evaluate.comparing import Ranking
 from experiments.evaluate.evaluation import SIDES, Evaluation
@@ -31,7 +31,7 @@ def show(evaluation: Evaluation) -> None:
     to = console()
     for side in evaluation.sides:
         table = Table(title=f"{subject.label}: {SIDES[side]}", title_justify="left")
-        for heading in ("RFC 9743", "case", f"than {reference.label}", "measured"):
+        for heading in ("RFC 9743", "case", f"compared with {reference.label}", "measured"):
             table.add_column(heading, overflow="fold")
         before = ""
         for case in evaluation.cases:
@@ -55,6 +55,7 @@ def show(evaluation: Evaluation) -> None:
     for finding in evaluation.findings:
         to.print(f"[red]Finding[/] {escape(f'{finding.case}, seed {finding.seed}: {finding.text}')}")
         to.print(f"  {escape(finding.scenario)}", highlight=False)
+    show_agreement(evaluation)
     for other in evaluation.against:
         to.print(words.counted(evaluation, subject, other), highlight=False)
     to.print(f"Runs: {words.spent_text(evaluation)}", highlight=False)
@@ -74,6 +75,12 @@ def show_changes(changes: Changes) -> None:
     to.print(escape(f"{text}."), highlight=False)
 
 
+def show_agreement(evaluation: Evaluation) -> None:
+    """Print how well simulator and real sockets agree, if there are effects on both."""
+    if text := agreement.said(agreement.agreement(evaluation)):
+        console().print(text, highlight=False)
+
+
 def show_comparison(evaluation: Evaluation, rankings: Mapping[str, Ranking]) -> None:
     """Print ranks, and where each controller wins."""
     labels = {one.algorithm: one.label for one in evaluation.subjects}
@@ -89,4 +96,5 @@ def show_comparison(evaluation: Evaluation, rankings: Mapping[str, Ranking]) -> 
             texts = ", ".join(dict.fromkeys(one.case.key for one in won))
             table.add_row(labels[name], written(found.value), ends, str(len(won)), texts)
         to.print(table)
+    show_agreement(evaluation)
     to.print(f"Runs: {words.spent_text(evaluation)}", highlight=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final
 
 from experiments.evaluate.cases import Case
@@ -82,8 +83,8 @@ def sentence(
         elif effect.alike:
             groups.setdefault("About the same", []).append(text)
         elif effect.error and not effect.found.low <= 1 <= effect.found.high:
-            within = f"Within the simulator's error of {100 * effect.error:.0f} %"
-            groups.setdefault(within, []).append(f"{text}, {ratio_text(effect, reference)}")
+            why = f"Undecided because of the simulator's error of {100 * effect.error:.0f} %"
+            groups.setdefault(why, []).append(f"{text}, {ratio_text(effect, reference)}")
         else:
             groups.setdefault("No clear difference", []).append(f"{text}, {ratio_text(effect, reference)}")
     order = sorted(groups, key=lambda name: ("Worse", "Better", name, "").index(name))
@@ -108,34 +109,63 @@ def counted(evaluation: Evaluation, subject: Controller, reference: Controller) 
     )
 
 
-def furthest(
+@dataclass(frozen=True)
+class Largest:
+    """The largest effect of a case.
+
+    Attributes:
+        case: The case.
+        what: The measure.
+        side: The side that decides.
+        effect: The effect.
+    """
+
+    case: Case
+    what: Measure
+    side: str
+    effect: Effect
+
+
+def largest(
     evaluation: Evaluation, subject: Controller, reference: Controller, verdict: str
-) -> list[tuple[Case, str]]:
+) -> list[Largest]:
     """Return the largest effects with a verdict, the largest first, at most one of each case."""
     found = []
-    for place, case in enumerate(evaluation.cases):
+    for case in evaluation.cases:
         side = evaluation.deciding(case, subject.algorithm)
         own = []
         for what in case.measures if side else ():
             effect = evaluation.effect(case, what, side, subject.algorithm, reference.algorithm)
             if effect.verdict == verdict and effect.ratio:
-                value = evaluation.estimate(case, what, side, subject.algorithm).value
-                text = (
-                    f"{case.title}: {what.label} {value_text(what, value)}, {ratio_text(effect, reference)}"
-                )
-                own.append((abs(math.log(effect.ratio)), -place, f"{text} ({case.criterion.section})"))
+                own.append(Largest(case, what, side, effect))
         if own:
-            found.append(max(own))
-    largest = sorted(found, reverse=True)[:FURTHEST]
-    return [(evaluation.cases[-place], text) for _, place, text in largest]
+            found.append(max(own, key=_size))
+    return sorted(found, key=_size, reverse=True)[:FURTHEST]
+
+
+def _size(one: Largest) -> float:
+    return abs(math.log(one.effect.ratio or 1.0))
+
+
+def furthest(
+    evaluation: Evaluation, subject: Controller, reference: Controller, verdict: str
+) -> list[tuple[Case, str]]:
+    """Return the largest effects with a verdict as text, the largest first, at most one of each case."""
+    found = []
+    for one in largest(evaluation, subject, reference, verdict):
+        value = evaluation.estimate(one.case, one.what, one.side, subject.algorithm).value
+        text = f"{one.case.title}: {one.what.label} {value_text(one.what, value)}, "
+        found.append((one.case, f"{text}{ratio_text(one.effect, reference)} ({one.case.criterion.section})"))
+    return found
 
 
 def spent_text(evaluation: Evaluation) -> str:
     """Return what the runs took, as a sentence."""
     parts = []
     for one in evaluation.spent:
-        now = f"{one.now} of them now" if one.now != one.runs else "all now"
+        now = "all new" if one.now == one.runs else f"{one.now or 'none'} of them new"
         missing = f", {one.missing} missing" if one.missing else ""
+        missing += f", {one.disturbed} disturbed, which do not count" if one.disturbed else ""
         took = f": {one.wall_s:.0f} s, {one.cpu_s:.0f} s of processor time" if one.now else ""
         parts.append(f"{one.runs} runs ({SIDES[one.side]}, {now}{missing}{took})")
     return "; ".join(parts) + "."
@@ -157,4 +187,5 @@ def error_text(evaluation: Evaluation) -> str:
         text += simulated
     if len(evaluation.sides) > 1:
         text += both
+    text += "Retransmissions below 0.1 % count as 0.1 %. "
     return text + "RFC 9743 has no thresholds, so nothing here passes or fails."

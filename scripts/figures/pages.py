@@ -11,6 +11,7 @@ from typing import Final
 
 from scripts.figures import (
     benchmarks,
+    evaluate,
     flex_cubic,
     hyvar,
     int_adaptive,
@@ -25,7 +26,9 @@ from scripts.figures.drawing import DOCS, IMAGES, Figure, svg
 PAPERS: Final[Mapping[str, ModuleType]] = {
     module.NAME: module for module in (flex_cubic, int_adaptive, hyvar, r_hybrid, r_tcp, published)
 }
-OTHERS: Final[Mapping[str, ModuleType]] = {module.NAME: module for module in (benchmarks, validation)}
+OTHERS: Final[Mapping[str, ModuleType]] = {
+    module.NAME: module for module in (benchmarks, validation, evaluate)
+}
 _BLOCK: Final = re.compile(
     r"(?P<begin><!-- begin (?P<name>[\w-]+): made by `make docs-tables` -->\n).*?"
     r"(?P<end><!-- end (?P=name) -->)",
@@ -84,6 +87,8 @@ def blocks(page: Path) -> dict[str, Callable[[], str]]:
         }
     return found | {
         "numbers": benchmarks.numbers,
+        "gallery": evaluate.gallery,
+        "agreement": evaluate.agreement,
         "exactness": validation.headline,
         "within": validation.table,
         "by-group": validation.by_group,

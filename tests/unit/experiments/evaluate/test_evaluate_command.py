@@ -36,7 +36,7 @@ def test_a_worse_algorithm_is_named_and_fails_and_the_same_one_does_not() -> Non
     files = ("--json", "old.json", "--markdown", "mine.md", "--report", "mine.html")
     said = call("mine.py", *QUICK, "--only", "alone-tenth", *files)
     assert "alone, 0.1 BDP of buffer" in said
-    assert "12 runs (simulator, all now" in said
+    assert "12 runs (simulator, all new" in said
     assert "alone, 0.1 BDP of buffer" in Path("mine.md").read_text()
     assert "<!doctype html>" in Path("mine.html").read_text()
     data = json.loads(Path("old.json").read_text())
@@ -45,7 +45,7 @@ def test_a_worse_algorithm_is_named_and_fails_and_the_same_one_does_not() -> Non
 
     said = call("mine.py", *QUICK, "--only", "alone-tenth", "--baseline", "old.json")
     assert "0 of 2 figures are worse" in said
-    assert "12 runs (simulator, 0 of them now)" in said  # nothing is run again
+    assert "12 runs (simulator, none of them new)" in said  # nothing is run again
 
     Path("mine.py").write_text(MINE.read_text().replace("0.7 if", "0.2 if"))
     said = call("mine.py", *QUICK, "--only", "alone-tenth", "--baseline", "old.json", status=1)
@@ -57,7 +57,7 @@ def test_a_comparison_ranks_and_shares_the_runs_of_cubic() -> None:
     said = call(
         "kernel/bbr", "kernel/cubic", *QUICK, "--only", "alone-tenth", "--report", "both.html", of=compare_app
     )
-    assert "12 runs (simulator, 0 of them now" in said
+    assert "12 runs (simulator, none of them new" in said
     assert "mean rank" in Path("both.html").read_text()
 
 

@@ -72,7 +72,7 @@ def test_a_simulated_effect_has_to_exceed_the_simulators_error(monkeypatch: pyte
     assert said.startswith("Worse: retransmitted 3.01 %, 30.1 times that of kernel CUBIC [")
     assert "About the same: goodput 46.2 Mbit/s (92 % of the path's rate)" in said
     said = words.sentence(usual(goodput=55.0), ALONE, SIMULATOR, BBR, CUBIC)
-    assert "Within the simulator's error of " in said
+    assert "Undecided because of the simulator's error of " in said
 
 
 def test_real_sockets_decide_where_there_are_runs() -> None:
