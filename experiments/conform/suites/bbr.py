@@ -392,9 +392,10 @@ def spurious_recovery(lab: Lab) -> None:
     """A recovery that reordering caused must be taken back."""
     bbr = Bbr(lab, params=NO_PROBE_RTT)
     bbr.to(UP)
-    # More than RACK's reordering window, a quarter of the RTT: late packets count as lost, and then arrive.
-    bbr.net.change(reorder={"ratio": 0.1, "late_us": round(RTT_MS * 400)})
-    taken_back(bbr, RTT_MS / 1e3)
+    # The packets of 5 ms are half an RTT late. RACK tolerates a quarter: they count as lost, and then arrive.
+    bbr.net.change(reorder={"ratio": 1.0, "late_us": round(RTT_MS * 500)})
+    taken_back(bbr, 0.005)
+    lab.compare("packets overtaken", bbr.net.counters()["late_pkts"], at_least=3)
     lab.compare("packets dropped", bbr.net.counters()["dropped_queue_pkts"], at_most=0)
 
 

@@ -107,7 +107,7 @@ fn marks_reach_the_sender_of_a_connection_with_ecn_only() {
 #[test]
 fn a_reordering_that_takes_longer_than_the_window_of_rack_is_undone() {
     let reorder = Some(Reorder { ratio: 0.01, late_us: 15_000 });
-    let mut world = world(Direction { reorder, buffer: Some(Buffer::Packets(1000)), ..bottleneck() });
+    let mut world = world(Direction { reorder, buffer: Some(Buffer::Packets(10_000)), ..bottleneck() });
     world.add(plan("cubic", bulk(None))).unwrap();
     world.run_until(START + 20 * S);
     assert!(world.link(0).counters.late_pkts > 100);
@@ -121,7 +121,7 @@ fn a_reordering_that_takes_longer_than_the_window_of_rack_is_undone() {
 #[test]
 fn thinned_acks_deliver_the_same_data() {
     let slow = |ack_filter| Direction {
-        rate_bytes_per_s: Some(2e4),
+        rate_bytes_per_s: Some(5e3),
         buffer: Some(Buffer::Packets(50)),
         ack_filter,
         ..delayed(10_000)
@@ -142,10 +142,10 @@ fn hosts_know_the_mtu_of_a_tunnel_unless_it_is_silent() {
     for (reports, mss_bytes) in [(true, 1368), (false, 1448)] {
         let tunnel = Some(Tunnel { overhead_bytes: 80, mtu_bytes: Some(1420), reports, ecn: true });
         let mut world = world(Direction { tunnel, ..bottleneck() });
-        world.add(plan("cubic", bulk(Some(100_000)))).unwrap();
+        world.add(plan("cubic", bulk(None))).unwrap();
         world.run_until(START + 5 * S);
         assert_eq!(world.sender(0, 0).unwrap().sock.mss_bytes, mss_bytes);
-        assert_eq!(outcome(&world).complete, reports);
+        assert_eq!(outcome(&world).received_bytes > 1_000_000, reports);
         assert_eq!(world.link(0).counters.dropped_mtu_pkts > 0, !reports);
     }
 }
