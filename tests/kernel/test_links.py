@@ -30,6 +30,16 @@ def netstat(host: Host) -> dict[str, int]:
     }
 
 
+def too_big_reports(host: Host, family: Family) -> int:
+    """Return the number of ICMP reports about packets that were too large."""
+    if family == "ipv6":
+        lines = host.run(["cat", "/proc/net/snmp6"]).stdout.splitlines()
+        return int(dict(line.split() for line in lines)["Icmp6InPktTooBigs"])
+    rows = [line.split() for line in host.run(["cat", "/proc/net/snmp"]).stdout.splitlines()]
+    names, values = (row for row in rows if row[0] == "Icmp:")
+    return int(values[names.index("InDestUnreachs")])
+
+
 def sent(net: EmulatedNetwork, seconds: float = 3, family: Family = "ipv4") -> float:
     """Send by CUBIC; return the goodput [Mbit/s]."""
     ends = net.hosts["sender"], net.hosts["receiver"]
@@ -59,7 +69,12 @@ def test_packets_are_overtaken_and_tcp_notices() -> None:
 
 
 def test_the_share_of_overtaken_datagrams_is_that_of_the_link() -> None:
-    late = Direction(rate_bytes_per_s=2.5e6, delay_us=1_000, reorder=Reorder(ratio=0.1, late_us=5_000))
+    late = Direction(
+        rate_bytes_per_s=2.5e6,
+        delay_us=1_000,
+        buffer=Buffer(packets=1000),
+        reorder=Reorder(ratio=0.1, late_us=5_000),
+    )
     with (
         emulated(point_to_point(late)) as net,
         probes.socket_pair(net.hosts["sender"], net.hosts["receiver"]) as (near, far),
@@ -79,17 +94,17 @@ def test_the_share_of_overtaken_datagrams_is_that_of_the_link() -> None:
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 def test_thinned_acks_carry_a_fast_flow_over_a_slow_way_back(family: Family) -> None:
+    whole = replace(PATH, buffer=Buffer(packets=10_000))  # no loss, so no ACK has SACK ranges
     goodput_mbit = {}
     for thins in (False, True):
         back = Direction(
             rate_bytes_per_s=15_000, delay_us=10_000, buffer=Buffer(packets=50), ack_filter=thins
         )
-        with emulated(point_to_point(PATH, back)) as net:
+        with emulated(point_to_point(whole, back)) as net:
             goodput_mbit[thins] = sent(net, 5, family)
             link = net.stats()["link<"]
         assert (link.dropped_ack_pkts > 100) == thins
         assert (link.dropped_queue_pkts > 100) == (not thins)
-    # What is lost at random, and late, is replaced by the newest ACK.
     assert goodput_mbit[True] > 0.9 * goodput_mbit[False]
 
 
@@ -98,11 +113,9 @@ def test_hosts_discover_the_mtu_of_a_tunnel(family: Family) -> None:
     with emulated(point_to_point(replace(PATH, tunnel=VPN), BACK)) as net:
         goodput_mbit = sent(net, family=family)
         link = net.stats()["link>"]
-        sender = netstat(net.hosts["sender"])
-        refused = net.emulator_stats()
-    assert 0 < link.dropped_mtu_pkts <= 10  # an initial window
-    assert refused.unwritable_pkts == refused.unroutable_pkts == 0
-    assert sender["InOctets"] > 0
+        reports = too_big_reports(net.hosts["sender"], family)
+    assert 0 < link.dropped_mtu_pkts <= 20  # an initial window of each of iperf3's connections
+    assert reports == link.dropped_mtu_pkts
     # 20 Mbit/s, of which each 1,500 bytes carry a packet of 1,420.
     assert 0.9 < goodput_mbit / (20 * PAYLOAD_BYTES[family] / 1500) <= 1.01
 
