@@ -32,6 +32,8 @@ FIELDS: Final[dict[str, tuple[Any, ...]]] = {
         *get_args(spec.Queue),
         *get_args(spec.Loss),
         spec.TokenBucket,
+        spec.Reorder,
+        spec.Tunnel,
         spec.Int,
         spec.IntNode,
         spec.Radio,

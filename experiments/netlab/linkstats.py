@@ -25,6 +25,9 @@ class LinkStats(Struct, frozen=True, kw_only=True):
         marked_pkts: Packets marked CE.
         duplicated_pkts: Packets sent twice.
         corrupted_pkts: Packets with a flipped bit.
+        late_pkts: Packets that took the longer way.
+        dropped_ack_pkts: Superfluous ACKs.
+        dropped_mtu_pkts: Packets too large for a tunnel.
     """
 
     queue_bytes: int
@@ -40,6 +43,9 @@ class LinkStats(Struct, frozen=True, kw_only=True):
     marked_pkts: int
     duplicated_pkts: int
     corrupted_pkts: int
+    late_pkts: int
+    dropped_ack_pkts: int
+    dropped_mtu_pkts: int
 
 
 SAMPLE_COLUMNS: Final = ("t_us", "link", *LinkStats.__struct_fields__, "sojourn_max_us")

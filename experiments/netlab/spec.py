@@ -151,6 +151,39 @@ class TokenBucket(Plain, frozen=True):
     shaper: bool = False
 
 
+class Reorder(Plain, frozen=True):
+    """A longer way for some packets: later packets of the usual way overtake them.
+
+    Which packets take it is random and independent, as for packets that a radio link retransmits or that are
+    spread over two paths. Packets on the longer way keep their order.
+
+    Attributes:
+        ratio: Probability that a packet takes the longer way.
+        late_us: Additional delay of the longer way [us].
+    """
+
+    ratio: Ratio
+    late_us: PositiveInt
+
+
+class Tunnel(Plain, frozen=True):
+    """Encapsulation of packets, as by a VPN.
+
+    Attributes:
+        overhead_bytes: Headers around each packet, which count for rate, limiter and buffer [bytes].
+        mtu_bytes: Maximum packet inside [bytes]; larger ones are dropped. None for that of the topology.
+        reports: Tell the sender of a packet that is too large (ICMP), so that it sends smaller ones; false
+            for a black hole.
+        ecn: Whether packets that are marked in the tunnel arrive marked (RFC 6040). Without, queues drop
+            packets instead of marking them.
+    """
+
+    overhead_bytes: Annotated[int, Meta(ge=0, le=1000)]
+    mtu_bytes: Annotated[int, Meta(ge=1280, le=65535)] | None = None
+    reports: bool = True
+    ecn: bool = True
+
+
 class Direction(Plain, frozen=True):
     """One direction of a link.
 
@@ -170,6 +203,11 @@ class Direction(Plain, frozen=True):
         token_bucket: Rate limiter in front of the queue; None for no limiter.
         duplicate_ratio: Probability that a packet arrives twice.
         corrupt_ratio: Probability that one bit of a packet's payload is flipped.
+        reorder: Packets that are late and may be overtaken; None for no reordering.
+        ack_filter: Drop a waiting TCP ACK when a later one of the same connection makes it superfluous: it
+            carries no data, no SACK range and no option but a timestamp, and the later one has the same flags
+            and acknowledges more. The later one takes its place in the queue.
+        tunnel: Encapsulation of all packets on the link; None for none.
     """
 
     rate_bytes_per_s: PositiveFloat | None = None
@@ -182,6 +220,9 @@ class Direction(Plain, frozen=True):
     token_bucket: TokenBucket | None = None
     duplicate_ratio: Ratio = 0.0
     corrupt_ratio: Ratio = 0.0
+    reorder: Reorder | None = None
+    ack_filter: bool = False
+    tunnel: Tunnel | None = None
 
     def __post_init__(self) -> None:
         if self.rate_bytes_per_s is not None and self.trace is not None:
@@ -207,7 +248,7 @@ class Link(Plain, frozen=True):
         b: Another node.
         forward: Direction from a to b.
         backward: Direction from b to a; None for that of `forward` without loss, limiter, marking,
-            duplication and corruption.
+            duplication, corruption, reordering, ACK filter and tunnel.
     """
 
     name: Name

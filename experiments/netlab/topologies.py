@@ -201,12 +201,15 @@ def _clashes(named: list[tuple[str, str]], what: str) -> Iterator[LabError]:
 
 def direction_problems(direction: Direction, where: str, mtu_bytes: int) -> Iterator[LabError]:
     """Yield errors in one direction of a link, except wrong types of fields."""
-    bucket = direction.token_bucket
-    if bucket is not None and bucket.bucket_bytes < mtu_bytes:
+    bucket, tunnel = direction.token_bucket, direction.tunnel
+    largest_bytes = mtu_bytes
+    if tunnel is not None:
+        largest_bytes = min(mtu_bytes, tunnel.mtu_bytes or mtu_bytes) + tunnel.overhead_bytes
+    if bucket is not None and bucket.bucket_bytes < largest_bytes:
         yield bad_value(
-            f"a bucket of {bucket.bucket_bytes} bytes never lets a packet of {mtu_bytes} bytes pass",
+            f"a bucket of {bucket.bucket_bytes} bytes never lets a packet of {largest_bytes} bytes pass",
             f"{where}.token_bucket.bucket_bytes",
-            f"give at least {mtu_bytes}",
+            f"give at least {largest_bytes}",
         )
     loss = direction.loss
     if isinstance(loss, Pattern):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from experiments.evaluate import criteria
 from experiments.evaluate.cases.base import (
     MBIT_USUAL,
@@ -26,10 +28,12 @@ from experiments.evaluate.paths import (
 from experiments.netlab.spec import (
     Bernoulli,
     Buffer,
+    CoDel,
     Direction,
     GilbertElliott,
     Loss,
     TokenBucket,
+    Tunnel,
 )
 from experiments.traffic.spec import OnOff
 from experiments.units import MBIT
@@ -53,6 +57,17 @@ def _equipment() -> list[Case]:
             "loss",
             usual(),
             path(MBIT_USUAL, RTT_MS, loss=Bernoulli(ratio=0.1)),
+            MBIT_USUAL,
+        ),
+        (
+            "thinned-acks",
+            "a slow way back that thins acknowledgments",
+            "50 Mbit/s down, 0.6 Mbit/s up: of the acknowledgments that wait, only the newest is kept.",
+            "drop-tail",
+            usual(),
+            Direction(
+                rate_bytes_per_s=0.6 * MBIT, delay_us=20_000, buffer=Buffer(packets=50), ack_filter=True
+            ),
             MBIT_USUAL,
         ),
         (
@@ -112,6 +127,31 @@ def _tail_drop() -> list[Case]:
     ]
 
 
+def _tunnels() -> list[Case]:
+    vpn = Tunnel(overhead_bytes=80, mtu_bytes=1420)
+    hidden = usual(4, queue=CoDel(), tunnel=msgspec.structs.replace(vpn, ecn=False))
+    return [
+        Case(
+            "tunnel",
+            criteria.TUNNELS,
+            "a VPN",
+            "One flow for 25 s through a tunnel that adds 80 bytes and takes packets of up to 1,420 bytes.",
+            "drop-tail",
+            {"": lineup(usual(tunnel=vpn), flows(1), 25)},
+            (steady(), *queueing()[1:], retransmitted(start_s=STEADY_S)),
+        ),
+        Case(
+            "tunnel-without-ecn",
+            criteria.TUNNELS,
+            "a VPN that hides ECN",
+            "As before, with ECN and CoDel: outside the tunnel no packet is ECN-capable, so CoDel drops.",
+            "aqm",
+            {"": lineup(hidden, flows(1), 25, ecn=True)},
+            (steady(), *queueing()[1:], retransmitted(start_s=STEADY_S)),
+        ),
+    ]
+
+
 def _wireless(traces: Traces) -> list[Case]:
     losses: dict[str, tuple[str, str, Loss]] = {
         "random-loss": ("1 % random loss", "independent", Bernoulli(ratio=0.01)),
@@ -161,4 +201,4 @@ def _wireless(traces: Traces) -> list[Case]:
 
 def cases(traces: Traces) -> list[Case]:
     """Return the cases of sections 5.3 and 6."""
-    return [*_equipment(), *_tail_drop(), *_wireless(traces)]
+    return [*_equipment(), *_tail_drop(), *_tunnels(), *_wireless(traces)]

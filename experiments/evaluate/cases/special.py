@@ -34,6 +34,7 @@ from experiments.netlab.spec import (
     DropTail,
     Queue,
     Red,
+    Reorder,
 )
 from experiments.traffic.spec import Http
 from experiments.units import MBIT
@@ -109,6 +110,25 @@ def _delays() -> list[Case]:
             {"": lineup(path(200, 200, 0.5, loss=Bernoulli(ratio=1e-4)), flows(1), 30)},
             (steady(200),),
         ),
+    ]
+
+
+def _reordering() -> list[Case]:
+    late = {
+        "reordering": ("1 % of the packets 5 ms late", Reorder(ratio=0.01, late_us=5_000)),
+        "extreme-reordering": ("10 % of the packets 20 ms late", Reorder(ratio=0.1, late_us=20_000)),
+    }
+    return [
+        Case(
+            key,
+            criteria.REORDERING,
+            title,
+            f"One flow for 25 s; {title}, at random: later ones overtake them.",
+            "loss",
+            {"": lineup(usual(reorder=reorder), flows(1), 25)},
+            (steady(), retransmitted(start_s=STEADY_S)),
+        )
+        for key, (title, reorder) in late.items()
     ]
 
 
@@ -188,4 +208,4 @@ def _incast() -> list[Case]:
 
 def cases() -> list[Case]:
     """Return the cases of section 7."""
-    return [*_aqm(), *_delays(), *_changes(), *_incast()]
+    return [*_aqm(), *_delays(), *_reordering(), *_changes(), *_incast()]

@@ -22,7 +22,7 @@ pub use int::{Int, IntCounters, IntNode, Radio, Role, Telemetry, Windows};
 #[cfg(target_os = "linux")]
 pub use io::{Files, emulate};
 pub use ip::{Extension, IpPacket};
-pub use packet::{Ecn, Packet};
+pub use packet::{Ecn, Judged, Packet};
 pub use record::{IntRecords, Samples, link_stats};
 pub use rng::Stream;
 

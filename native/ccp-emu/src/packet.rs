@@ -24,6 +24,16 @@ impl Ecn {
     }
 }
 
+/// A waiting packet, for the link's ACK filter when another one arrives.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Judged {
+    /// Not ACKs of one connection in one direction.
+    Unrelated,
+    /// It carries something that the arriving ACK does not repeat.
+    Needed,
+    Superfluous,
+}
+
 pub trait Packet: Clone {
     fn len_bytes(&self) -> u32;
 
@@ -51,6 +61,18 @@ pub trait Packet: Clone {
     /// Whether it is a TCP ACK over IPv6 without data that neither opens nor closes a connection.
     fn is_pure_ack(&self) -> bool {
         false
+    }
+
+    /// Whether a waiting packet is still needed when this one follows it. An ACK is superfluous if it carries
+    /// no data, no SACK range and no other option than a timestamp, and the later one has the same flags and
+    /// acknowledges more.
+    fn judge(&self, _waiting: &Self) -> Judged {
+        Judged::Unrelated
+    }
+
+    /// The report to its sender that it is larger than a tunnel's MTU; `None`: nothing can be reported.
+    fn too_big(&self, _mtu_bytes: u32) -> Option<Self> {
+        None
     }
 
     fn hop_limit(&self) -> Option<u8> {

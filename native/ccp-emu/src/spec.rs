@@ -72,6 +72,37 @@ pub struct Direction {
     pub duplicate_ratio: f64,
     /// Probability that a bit of a packet is flipped.
     pub corrupt_ratio: f64,
+    /// Packets that take a longer way.
+    pub reorder: Option<Reorder>,
+    /// Waiting ACKs are dropped that a later one makes superfluous.
+    pub ack_filter: bool,
+    /// Packets travel inside others.
+    pub tunnel: Option<Tunnel>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Reorder {
+    /// Probability that a packet takes the longer way.
+    pub ratio: f64,
+    /// Its additional delay.
+    pub late_us: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Tunnel {
+    /// Headers around each packet.
+    pub overhead_bytes: u32,
+    /// Maximum packet inside; None: as the network's.
+    #[serde(default)]
+    pub mtu_bytes: Option<u32>,
+    /// The senders of larger packets are told.
+    #[serde(default = "yes")]
+    pub reports: bool,
+    /// The outer header is as ECN-capable as the inner one, and marks are copied inwards.
+    #[serde(default = "yes")]
+    pub ecn: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
@@ -264,6 +295,7 @@ impl Direction {
             return Err(bad("a token bucket must have a rate and a size above 0"));
         }
         let mut ratios = vec![self.duplicate_ratio, self.corrupt_ratio];
+        ratios.extend(self.reorder.map(|reorder| reorder.ratio));
         match &self.loss {
             Some(Loss::Bernoulli { ratio }) => ratios.push(*ratio),
             Some(Loss::GilbertElliott { good_to_bad, bad_to_good, loss_bad, loss_good }) => {

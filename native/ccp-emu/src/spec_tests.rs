@@ -47,8 +47,10 @@ fn fields_that_are_left_out_have_the_defaults_of_python() {
         "queue": {"kind": "red", "min_bytes": 10, "max_bytes": 20},
         "loss": {"kind": "gilbert_elliott", "good_to_bad": 0.1, "bad_to_good": 0.2},
         "token_bucket": {"rate_bytes_per_s": 5.0, "bucket_bytes": 7},
+        "tunnel": {"overhead_bytes": 80},
     }))
     .unwrap();
+    assert_eq!(read.tunnel, Some(Tunnel { overhead_bytes: 80, mtu_bytes: None, reports: true, ecn: true }));
     assert_eq!(
         read.queue,
         Queue::Red { min_bytes: 10, max_bytes: 20, max_ratio: 0.1, weight: 0.002, ecn: true }

@@ -1,6 +1,6 @@
 //! Packets of the network: TCP segments without their bytes, and probes.
 
-use ccp_emu::{Ecn, Extension, Packet};
+use ccp_emu::{Ecn, Extension, Judged, Packet};
 use ccp_int::FlowKey;
 use ccp_ioam::{Parsed, PathEcho, read_headers};
 use ccp_tcp::{Ack, Data};
@@ -158,6 +158,23 @@ impl Packet for SimPacket {
 
     fn is_pure_ack(&self) -> bool {
         self.v6 && matches!(self.payload, Payload::Ack(..))
+    }
+
+    fn judge(&self, waiting: &Self) -> Judged {
+        let (Payload::Ack(way, newer), Payload::Ack(other_way, older)) = (&self.payload, &waiting.payload)
+        else {
+            return Judged::Unrelated;
+        };
+        if self.connection != waiting.connection || way != other_way {
+            return Judged::Unrelated;
+        }
+        let has_extension = waiting.inband.as_ref().is_some_and(|inband| inband.extension.is_some());
+        let is_plain = older.sacks.is_empty() && !has_extension;
+        if newer.ack > older.ack && newer.ece == older.ece && is_plain {
+            Judged::Superfluous
+        } else {
+            Judged::Needed
+        }
     }
 
     fn hop_limit(&self) -> Option<u8> {

@@ -9,10 +9,11 @@ import pytest
 from ccplane.base.errors import CcpError, Several
 from experiments.netlab import LabError
 from experiments.netlab.routes import graph_of
-from experiments.netlab.spec import Bernoulli, Direction, Link, Pattern, TokenBucket, Topology
+from experiments.netlab.spec import Bernoulli, Direction, Link, Pattern, TokenBucket, Topology, Tunnel
 from experiments.netlab.topologies import check, dumbbell, parking_lot, point_to_point
 
 FAST = Direction(rate_bytes_per_s=1e6, delay_us=1000)
+IN_A_TUNNEL = Direction(token_bucket=TokenBucket(1.0, 1499), tunnel=Tunnel(80, mtu_bytes=1420))
 PLAIN = Link(name="l1", a="a", b="b")
 TWO = Topology(hosts=("a", "b"), links=(PLAIN,))
 
@@ -112,6 +113,11 @@ def test_as_many_links_as_pairs_are_needed() -> None:
             Topology(("a", "b"), (Link("l1", "a", "b", Direction(token_bucket=TokenBucket(1.0, 1499))),)),
             "links[0].forward.token_bucket.bucket_bytes",
             "1499 bytes",
+        ),
+        (
+            Topology(("a", "b"), (Link("l1", "a", "b", IN_A_TUNNEL),)),
+            "links[0].forward.token_bucket.bucket_bytes",
+            "1499 bytes never lets a packet of 1500 bytes",
         ),
         (
             Topology(("a", "b"), (Link("l1", "a", "b", FAST, Direction(loss=Pattern((2, 1)))),)),

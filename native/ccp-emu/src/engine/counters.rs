@@ -21,10 +21,21 @@ pub struct Counters {
     pub duplicated_pkts: u64,
     /// Packets with a flipped bit.
     pub corrupted_pkts: u64,
+    /// Packets that took the longer way.
+    pub late_pkts: u64,
+    /// Superfluous ACKs.
+    pub dropped_ack_pkts: u64,
+    /// Larger than the tunnel's MTU.
+    pub dropped_mtu_pkts: u64,
 }
 
 impl Counters {
     pub fn dropped_pkts(&self) -> u64 {
-        self.dropped_loss_pkts + self.dropped_queue_pkts + self.dropped_aqm_pkts + self.dropped_policer_pkts
+        self.dropped_loss_pkts
+            + self.dropped_queue_pkts
+            + self.dropped_aqm_pkts
+            + self.dropped_policer_pkts
+            + self.dropped_ack_pkts
+            + self.dropped_mtu_pkts
     }
 }

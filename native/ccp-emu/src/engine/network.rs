@@ -7,23 +7,26 @@ use super::agenda::Agenda;
 use super::pipe::Pipe;
 use crate::int::{Hop, Telemetry};
 use crate::ip::Extension;
-use crate::packet::{Ecn, Packet};
-use crate::spec::{Direction, Spec};
+use crate::packet::{Ecn, Judged, Packet};
+use crate::spec::{Direction, Spec, Tunnel};
 use crate::{Error, Result};
 
 #[derive(Clone, Debug)]
 struct Addressed<P> {
+    from: usize,
     to: usize,
+    /// The tunnel in which it travels.
+    tunnel: Option<Tunnel>,
     packet: P,
 }
 
 impl<P: Packet> Packet for Addressed<P> {
     fn len_bytes(&self) -> u32 {
-        self.packet.len_bytes()
+        self.packet.len_bytes() + self.tunnel.map_or(0, |tunnel| tunnel.overhead_bytes)
     }
 
     fn ecn(&self) -> Ecn {
-        self.packet.ecn()
+        if self.tunnel.is_some_and(|tunnel| !tunnel.ecn) { Ecn::NotEct } else { self.packet.ecn() }
     }
 
     fn mark_ce(&mut self) {
@@ -48,6 +51,10 @@ impl<P: Packet> Packet for Addressed<P> {
 
     fn is_pure_ack(&self) -> bool {
         self.packet.is_pure_ack()
+    }
+
+    fn judge(&self, waiting: &Self) -> Judged {
+        self.packet.judge(&waiting.packet)
     }
 
     fn hop_limit(&self) -> Option<u8> {
@@ -111,6 +118,8 @@ pub struct Network<P> {
     /// Minimum delay from each node to a host.
     to_host_ns: Vec<u64>,
     now_ns: u64,
+    /// Reports to hosts about packets that were too large for their own link.
+    returned: Vec<Delivery<P>>,
     tapped: Vec<Tapped<P>>,
     telemetry: Option<Telemetry>,
     unroutable_pkts: u64,
@@ -134,6 +143,7 @@ impl<P: Packet> Network<P> {
             places,
             spec,
             now_ns,
+            returned: Vec::new(),
             tapped: Vec::new(),
             telemetry: None,
             unroutable_pkts: 0,
@@ -165,7 +175,7 @@ impl<P: Packet> Network<P> {
     /// A host sends a packet to another one. Call `advance` first.
     pub fn arrive(&mut self, now_ns: u64, from: usize, to: usize, packet: P) {
         self.now_ns = self.now_ns.max(now_ns);
-        self.forward(self.now_ns, from, None, Addressed { to, packet });
+        self.forward(self.now_ns, from, None, Addressed { from, to, tunnel: None, packet });
     }
 
     /// Counts a sent packet without a destination.
@@ -179,11 +189,13 @@ impl<P: Packet> Network<P> {
 
     /// Lower bound of the next delivery: until then `advance` has no visible effect.
     pub fn next_delivery_ns(&self) -> Option<u64> {
-        self.arrivals.first().map(|(at_ns, _)| at_ns)
+        let returned_ns = self.returned.first().map(|returned| returned.at_ns);
+        returned_ns.or_else(|| self.arrivals.first().map(|(at_ns, _)| at_ns))
     }
 
     /// Processes all due events; adds packets that reached their hosts, in order.
     pub fn advance(&mut self, now_ns: u64, deliveries: &mut Vec<Delivery<P>>) {
+        deliveries.append(&mut self.returned);
         while let Some((at_ns, link)) = self.agenda.take(now_ns) {
             self.now_ns = at_ns;
             let place = &mut self.places[link];
@@ -214,6 +226,12 @@ impl<P: Packet> Network<P> {
             self.unroutable_pkts += 1;
             return;
         };
+        packet.tunnel = self.spec.links[link].direction.tunnel;
+        let mtu_bytes = packet.tunnel.and_then(|tunnel| tunnel.mtu_bytes).unwrap_or(u32::MAX);
+        if packet.packet.len_bytes() > mtu_bytes {
+            self.reject(now_ns, node, link, mtu_bytes, &packet);
+            return;
+        }
         let pipe = &mut self.places[link].pipe;
         if let Some(telemetry) = &mut self.telemetry {
             let hop = Hop { node, ingress, egress: link };
@@ -221,6 +239,39 @@ impl<P: Packet> Network<P> {
         }
         pipe.arrive(now_ns, packet);
         self.schedule(link);
+    }
+
+    /// Drops a packet that is too large for a tunnel, and tells its sender, unless the tunnel is silent.
+    fn reject(&mut self, now_ns: u64, node: usize, link: usize, mtu_bytes: u32, packet: &Addressed<P>) {
+        self.places[link].pipe.reject(packet);
+        let report = packet.tunnel.filter(|t| t.reports).and_then(|_| packet.packet.too_big(mtu_bytes));
+        let Some(report) = report else { return };
+        if node == packet.from {
+            self.returned.push(Delivery { node, at_ns: now_ns, packet: report });
+        } else {
+            self.forward(
+                now_ns,
+                node,
+                None,
+                Addressed { from: node, to: packet.from, tunnel: None, packet: report },
+            );
+        }
+    }
+
+    /// Maximum packet that is not too large for the tunnels on the route between two hosts, of those that
+    /// report.
+    pub fn path_mtu_bytes(&self, from: usize, to: usize) -> u32 {
+        let mut mtu_bytes = self.spec.mtu_bytes;
+        let mut node = from;
+        // A route passes each node at most once.
+        for _ in 0..self.spec.nodes.len() {
+            let link = self.spec.routes[node].get(to).and_then(|link| usize::try_from(*link).ok());
+            let Some(link) = link.and_then(|link| self.spec.links.get(link)) else { break };
+            let tunnel = link.direction.tunnel.filter(|tunnel| tunnel.reports);
+            mtu_bytes = mtu_bytes.min(tunnel.and_then(|tunnel| tunnel.mtu_bytes).unwrap_or(u32::MAX));
+            node = link.to;
+        }
+        mtu_bytes
     }
 
     fn schedule(&mut self, link: usize) {

@@ -174,3 +174,61 @@ proptest! {
         prop_assert_eq!(one, other);
     }
 }
+
+/// A tunnel of 100 Mbit/s with headers of 80 bytes.
+fn tunnelled(reports: bool, ecn: bool) -> Direction {
+    let tunnel = Some(Tunnel { overhead_bytes: 80, mtu_bytes: Some(1420), reports, ecn });
+    Direction { rate_bytes_per_s: Some(12.5e6), tunnel, ..delayed(0) }
+}
+
+#[test]
+fn headers_of_a_tunnel_take_time_and_end_with_it() {
+    let mut network = line([delayed(0), tunnelled(true, true), delayed(0)]);
+    network.arrive(0, 0, 1, TestPacket { len_bytes: 1420, ..packet(0) });
+    let [delivery] = &run(&mut network, 10_000 * US)[..] else { panic!("one packet") };
+    assert_eq!((delivery.at_ns, delivery.packet.len_bytes), (120 * US, 1420));
+    assert_eq!(network.sample(2).counters.delivered_bytes, 1500);
+    assert_eq!(network.sample(4).counters.delivered_bytes, 1420);
+}
+
+#[test]
+fn the_sender_of_a_packet_that_is_too_large_is_told_unless_the_tunnel_is_silent() {
+    for reports in [true, false] {
+        // In the middle of the route, and on the link of the sender itself.
+        for (place, link, told_us) in [(1, 2, 200), (0, 0, 0)] {
+            let mut directions = [delayed(100), delayed(100), delayed(100)];
+            directions[place] = tunnelled(reports, true);
+            let mut network = line(directions);
+            network.arrive(0, 0, 1, packet(0));
+            assert_eq!(network.next_delivery_ns().is_some(), reports || place == 1);
+            let told: Vec<_> =
+                run(&mut network, 10_000 * US).iter().map(|d| (d.at_ns, d.node, d.packet.id)).collect();
+            assert_eq!(told, if reports { vec![(told_us * US, 0, 1420)] } else { vec![] });
+            let counters = network.sample(link).counters;
+            assert_eq!((counters.arrived_pkts, counters.dropped_mtu_pkts), (1, 1));
+            assert_eq!(network.path_mtu_bytes(0, 1), if reports { 1420 } else { 1500 });
+            assert_eq!(network.path_mtu_bytes(1, 0), 1500);
+        }
+    }
+}
+
+#[test]
+fn a_tunnel_that_does_not_copy_marks_makes_queues_drop() {
+    for ecn in [true, false] {
+        let queue = crate::spec::Queue::Red {
+            min_bytes: 1,
+            max_bytes: 1_000_000,
+            max_ratio: 1.0,
+            weight: 1.0,
+            ecn: true,
+        };
+        let direction = Direction { queue, ..tunnelled(true, ecn) };
+        let mut network = line([delayed(0), direction, delayed(0)]);
+        for id in 0..300 {
+            network.arrive(0, 0, 1, TestPacket { len_bytes: 1420, ecn: Ecn::Ect0, ..packet(id) });
+        }
+        let marked = run(&mut network, 1_000_000 * US).iter().filter(|d| d.packet.ecn == Ecn::Ce).count();
+        let counters = network.sample(2).counters;
+        assert_eq!((marked > 0, counters.dropped_aqm_pkts > 0), (ecn, !ecn));
+    }
+}

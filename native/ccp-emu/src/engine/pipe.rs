@@ -1,4 +1,5 @@
-//! One direction of a link. Order: loss; token bucket; queue; transmission; corruption, duplication; propagation.
+//! One direction of a link. Order: loss; token bucket; queue; transmission; corruption, duplication, reordering;
+//! propagation.
 
 use ccp_int::{FlowCounts, FlowKey};
 use ccp_ioam::Numbers;
@@ -37,6 +38,7 @@ pub struct Pipe<P> {
     propagation: Propagation<P>,
     duplicate: Stream,
     corrupt: Stream,
+    reorder: Stream,
     /// Telemetry removed before transmission for a sink, if there is one.
     seen: Option<Vec<Seen>>,
     /// Counts per flow, if a telemetry node sends here.
@@ -59,6 +61,7 @@ impl<P: Packet> Pipe<P> {
             propagation: Propagation::new(stream("jitter")),
             duplicate: stream("duplicate"),
             corrupt: stream("corrupt"),
+            reorder: stream("reorder"),
             seen: None,
             counts: None,
             counters: Counters::default(),
@@ -94,6 +97,13 @@ impl<P: Packet> Pipe<P> {
         self.start(now_ns, false);
     }
 
+    /// Drops a packet that is too large for the tunnel.
+    pub fn reject(&mut self, packet: &P) {
+        self.counters.arrived_pkts += 1;
+        self.counters.arrived_bytes += u64::from(packet.len_bytes());
+        self.counters.dropped_mtu_pkts += 1;
+    }
+
     pub fn arrive(&mut self, now_ns: u64, packet: P) {
         let len_bytes = packet.len_bytes();
         self.counters.arrived_pkts += 1;
@@ -111,6 +121,19 @@ impl<P: Packet> Pipe<P> {
             note_dropped(&mut self.counts, now_ns, flow, false);
             return;
         }
+        let packet = if self.direction.ack_filter {
+            match self.queue.replace_ack(packet) {
+                Ok(superfluous) => {
+                    self.counters.dropped_ack_pkts += 1;
+                    let flow = self.flow_counted(&superfluous);
+                    note_dropped(&mut self.counts, now_ns, flow, true);
+                    return;
+                }
+                Err(packet) => packet,
+            }
+        } else {
+            packet
+        };
         let at_once = self.sending.is_none() && self.held.is_none() && self.queue.is_empty();
         let rate_bytes_per_s = self.mean_bytes_per_s();
         if !self.queue.push(now_ns, packet, at_once, rate_bytes_per_s, &mut self.counters) {
@@ -229,17 +252,24 @@ impl<P: Packet> Pipe<P> {
 
     /// Ends a packet's transmission.
     fn depart(&mut self, now_ns: u64, mut packet: P) {
-        let Direction { delay_us, jitter_us, corrupt_ratio, duplicate_ratio, .. } = self.direction;
+        let Direction { corrupt_ratio, duplicate_ratio, .. } = self.direction;
         if self.corrupt.happens(corrupt_ratio) {
             packet.corrupt(self.corrupt.up_to(u64::MAX));
             self.counters.corrupted_pkts += 1;
         }
         let copy = self.duplicate.happens(duplicate_ratio).then(|| packet.clone());
-        self.propagation.push(now_ns, delay_us, jitter_us, packet);
+        self.propagate(now_ns, packet);
         if let Some(copy) = copy {
             self.counters.duplicated_pkts += 1;
-            self.propagation.push(now_ns, delay_us, jitter_us, copy);
+            self.propagate(now_ns, copy);
         }
+    }
+
+    fn propagate(&mut self, now_ns: u64, packet: P) {
+        let Direction { delay_us, jitter_us, reorder, .. } = self.direction;
+        let late_us = reorder.filter(|r| self.reorder.happens(r.ratio)).map(|r| r.late_us);
+        self.counters.late_pkts += u64::from(late_us.is_some());
+        self.propagation.push(now_ns, delay_us, jitter_us, late_us, packet);
     }
 
     fn mean_bytes_per_s(&self) -> f64 {

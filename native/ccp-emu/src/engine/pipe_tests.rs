@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::super::test_packet::TestPacket;
 use super::*;
 use crate::packet::Ecn;
-use crate::spec::{Buffer, Loss as LossSpec, Queue as QueueSpec, TokenBucket};
+use crate::spec::{Buffer, Loss as LossSpec, Queue as QueueSpec, Reorder, TokenBucket};
 
 const US: u64 = 1000;
 const MS: u64 = 1_000_000;
@@ -104,6 +104,51 @@ fn copies_follow_their_originals_and_need_no_time_to_transmit() {
     assert_eq!(times(&arrived), [(10_120, 0), (10_120, 0), (10_240, 1), (10_240, 1)]);
     assert!(arrived.iter().all(|(_, packet)| packet.corrupted));
     assert_eq!((pipe.counters.duplicated_pkts, pipe.counters.corrupted_pkts), (2, 2));
+}
+
+#[test]
+fn all_late_packets_are_late_in_order_and_a_share_is_overtaken() {
+    let late = |ratio| Direction { reorder: Some(Reorder { ratio, late_us: 5_000 }), ..at_100_mbit() };
+    let mut all = pipe(late(1.0));
+    (0..2).for_each(|id| all.arrive(0, packet(id)));
+    assert_eq!(times(&run(&mut all, MS * 100)), [(15_120, 0), (15_240, 1)]);
+    assert_eq!(all.counters.late_pkts, 2);
+
+    let mut some = pipe(Direction { buffer: None, ..late(0.1) });
+    (0..10_000).for_each(|id| some.arrive(0, packet(id)));
+    let arrived = run(&mut some, u64::MAX);
+    assert_eq!(arrived.len(), 10_000);
+    // A late packet is overtaken by the 5,000 / 120 packets after it, less the late ones among them.
+    let overtaken = arrived.windows(2).filter(|pair| pair[0].1.id > pair[1].1.id).count() as u64;
+    assert!((700..=some.counters.late_pkts).contains(&overtaken), "{overtaken}");
+    // n p = 1000, four standard deviations are 120.
+    assert!((880..=1120).contains(&some.counters.late_pkts), "{}", some.counters.late_pkts);
+}
+
+#[test]
+fn an_ack_filter_forwards_the_newest_ack_in_the_place_of_the_oldest() {
+    let ack = |id, number| TestPacket { id, len_bytes: 60, ack: Some(number), ..TestPacket::default() };
+    for (ack_filter, ids) in [(true, vec![0, 3, 2, 4]), (false, vec![0, 1, 2, 3, 4])] {
+        let mut pipe = pipe(Direction { ack_filter, ..at_100_mbit() });
+        pipe.arrive(0, ack(0, 1)); // in transmission
+        pipe.arrive(0, ack(1, 2));
+        pipe.arrive(0, packet(2)); // data
+        pipe.arrive(0, ack(3, 3));
+        pipe.arrive(0, ack(4, 3)); // a duplicate ACK
+        assert_eq!(pipe.queue_bytes(), if ack_filter { 1500 + 120 } else { 1500 + 180 });
+        assert_eq!(times(&run(&mut pipe, MS * 100)).iter().map(|(_, id)| *id).collect::<Vec<_>>(), ids);
+        assert_eq!(pipe.counters.dropped_ack_pkts, u64::from(ack_filter));
+    }
+}
+
+#[test]
+fn an_ack_needs_no_room_in_a_full_queue_if_it_replaces_another() {
+    let ack = |id| TestPacket { id, len_bytes: 60, ack: Some(id), ..TestPacket::default() };
+    let buffer = Some(Buffer::Packets(1));
+    let mut pipe = pipe(Direction { ack_filter: true, buffer, ..at_100_mbit() });
+    (1..100).for_each(|id| pipe.arrive(0, ack(id)));
+    assert_eq!(times(&run(&mut pipe, MS * 100)), [(10_004, 1), (10_009, 99)]);
+    assert_eq!((pipe.counters.dropped_queue_pkts, pipe.counters.dropped_ack_pkts), (0, 97));
 }
 
 #[test]
@@ -225,6 +270,7 @@ fn direction() -> impl Strategy<Value = Direction> {
                 token_bucket,
                 duplicate_ratio,
                 corrupt_ratio,
+                ..Direction::default()
             }
         },
     )

@@ -1,4 +1,4 @@
-use crate::packet::{Ecn, Packet};
+use crate::packet::{Ecn, Judged, Packet};
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TestPacket {
@@ -7,11 +7,13 @@ pub struct TestPacket {
     pub ecn: Ecn,
     pub hops: u8,
     pub corrupted: bool,
+    /// The number of an ACK.
+    pub ack: Option<u64>,
 }
 
 impl Default for TestPacket {
     fn default() -> Self {
-        TestPacket { id: 0, len_bytes: 1500, ecn: Ecn::NotEct, hops: 64, corrupted: false }
+        TestPacket { id: 0, len_bytes: 1500, ecn: Ecn::NotEct, hops: 64, corrupted: false, ack: None }
     }
 }
 
@@ -35,5 +37,17 @@ impl Packet for TestPacket {
 
     fn corrupt(&mut self, _choice: u64) {
         self.corrupted = true;
+    }
+
+    fn judge(&self, waiting: &Self) -> Judged {
+        match (self.ack, waiting.ack) {
+            (Some(newer), Some(older)) if newer > older => Judged::Superfluous,
+            (Some(_), Some(_)) => Judged::Needed,
+            _ => Judged::Unrelated,
+        }
+    }
+
+    fn too_big(&self, mtu_bytes: u32) -> Option<Self> {
+        Some(TestPacket { id: u64::from(mtu_bytes), len_bytes: 576, ..TestPacket::default() })
     }
 }

@@ -5,11 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use bytes::{Bytes, BytesMut};
 use ccp_int::{FlowKey, Protocol};
 
+use super::ack;
 use super::checksum::{self, set_word, sum, word};
 use super::extension::{Extension, IPV6_BYTES};
 use super::segment::sequence;
+use super::too_big;
 use super::vnet::Partial;
-use crate::packet::{Ecn, Packet};
+use crate::packet::{Ecn, Judged, Packet};
 
 /// Room for TCP and IP headers with all options, or the start of another packet.
 const HEAD_BYTES: usize = 120;
@@ -256,6 +258,14 @@ impl Packet for IpPacket {
             && i32::from(self.head[6]) == libc::IPPROTO_TCP
             && usize::from(tcp[12] >> 4) * 4 == tcp_bytes
             && tcp[13] & (FIN | SYN | RST | ACK) == ACK
+    }
+
+    fn judge(&self, waiting: &Self) -> Judged {
+        ack::judge(self, waiting)
+    }
+
+    fn too_big(&self, mtu_bytes: u32) -> Option<Self> {
+        too_big::report(self, mtu_bytes)
     }
 
     fn hop_limit(&self) -> Option<u8> {

@@ -1,10 +1,12 @@
 //! IP packets in a TUN device's format.
 
+mod ack;
 mod checksum;
 mod datagram;
 mod extension;
 mod merge;
 mod segment;
+mod too_big;
 mod vnet;
 
 pub use datagram::IpPacket;

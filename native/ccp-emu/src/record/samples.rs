@@ -9,7 +9,7 @@ use crate::{Network, Result};
 
 const HEADER: &str = "t_us,link,queue_bytes,queue_pkts,arrived_pkts,arrived_bytes,delivered_pkts,delivered_bytes,\
     dropped_loss_pkts,dropped_queue_pkts,dropped_aqm_pkts,dropped_policer_pkts,marked_pkts,duplicated_pkts,\
-    corrupted_pkts,sojourn_max_us\n";
+    corrupted_pkts,late_pkts,dropped_ack_pkts,dropped_mtu_pkts,sojourn_max_us\n";
 
 #[derive(Debug)]
 pub struct Samples {
@@ -65,7 +65,7 @@ impl Samples {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 rows,
-                "{},{name},{},{},{},{},{},{},{},{},{},{},{},{},{},{sojourn_us}",
+                "{},{name},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{sojourn_us}",
                 now_ns / 1000,
                 sample.queue_bytes,
                 sample.queue_pkts,
@@ -80,6 +80,9 @@ impl Samples {
                 c.marked_pkts,
                 c.duplicated_pkts,
                 c.corrupted_pkts,
+                c.late_pkts,
+                c.dropped_ack_pkts,
+                c.dropped_mtu_pkts,
             );
         }
         self.last_ns = now_ns;
@@ -127,9 +130,9 @@ mod tests {
             rows,
             [
                 HEADER.trim_end(),
-                "10000,l>,0,0,2,2000,2,2000,0,0,0,0,0,0,0,1000",
-                "35000,l>,0,0,2,2000,2,2000,0,0,0,0,0,0,0,0",
-                "38000,l>,0,0,2,2000,2,2000,0,0,0,0,0,0,0,0",
+                "10000,l>,0,0,2,2000,2,2000,0,0,0,0,0,0,0,0,0,0,1000",
+                "35000,l>,0,0,2,2000,2,2000,0,0,0,0,0,0,0,0,0,0,0",
+                "38000,l>,0,0,2,2000,2,2000,0,0,0,0,0,0,0,0,0,0,0",
             ]
         );
         assert_eq!(text.lines().count(), 1 + 2 * 3);

@@ -96,6 +96,9 @@ impl World {
         let key = self.hosts.next_key(flow);
         let connection = self.connections.len();
         let v6 = flow.v6;
+        // What hosts would discover by the first packets that are too large.
+        let to = self.network.path_mtu_bytes(sender, receiver);
+        let mss_bytes = self.hosts.mss_bytes(v6, to.min(self.network.path_mtu_bytes(receiver, sender)));
         let (control, needs_ecn) = match self.names.find(&flow.plan.congestion) {
             Some((cc_id, needs_ecn)) => {
                 let info = ccp_flow_info {
@@ -104,7 +107,7 @@ impl World {
                     sport: key.src_port,
                     dport: key.dst_port,
                     family: u16::from(family(v6)),
-                    mss: self.hosts.mss_bytes(v6),
+                    mss: mss_bytes,
                     cc_id,
                     netns_inum: Hosts::netns(sender),
                     sock_cookie: connection as u64 + 1,
@@ -125,7 +128,7 @@ impl World {
         };
         let Some(control) = control else { return };
         let config = Config {
-            mss_bytes: self.hosts.mss_bytes(v6),
+            mss_bytes,
             ecn: flow.plan.ecn || needs_ecn,
             accurate_ecn: needs_ecn,
             ..Config::default()

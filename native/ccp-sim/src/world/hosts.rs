@@ -56,9 +56,9 @@ impl Hosts {
         self.links
     }
 
-    /// Payload of a full segment.
-    pub fn mss_bytes(&self, v6: bool) -> u32 {
-        self.mtu_bytes.saturating_sub(header_bytes(v6)).max(1)
+    /// Payload of a full segment over a path with this MTU.
+    pub fn mss_bytes(&self, v6: bool, path_mtu_bytes: u32) -> u32 {
+        self.mtu_bytes.min(path_mtu_bytes).saturating_sub(header_bytes(v6)).max(1)
     }
 
     /// Stands for its network namespace.

@@ -9,7 +9,7 @@ use codel::CoDel;
 use red::Red;
 
 use super::Counters;
-use crate::packet::{Ecn, Packet};
+use crate::packet::{Ecn, Judged, Packet};
 use crate::rng::Stream;
 use crate::spec::{Buffer, Queue as Spec};
 
@@ -138,6 +138,23 @@ impl<P: Packet> Queue<P> {
         self.bytes += len_bytes;
         self.waiting.push_back(Waiting { came_ns: now_ns, packet });
         true
+    }
+
+    /// Puts an ACK into the place of the last waiting ACK of its connection, if that is superfluous then, and
+    /// returns the latter: so an ACK never waits longer because others follow (RFC 3449, section 5.2.1).
+    /// `Err`: the packet has to be queued.
+    pub fn replace_ack(&mut self, mut packet: P) -> Result<P, P> {
+        if packet.judge(&packet) == Judged::Unrelated {
+            return Err(packet); // not an ACK: no need to search
+        }
+        let mut judged = self.waiting.iter_mut().rev().map(|one| (packet.judge(&one.packet), one));
+        let Some((Judged::Superfluous, one)) = judged.find(|(judged, _)| *judged != Judged::Unrelated) else {
+            return Err(packet);
+        };
+        self.bytes += u64::from(packet.len_bytes());
+        std::mem::swap(&mut one.packet, &mut packet);
+        self.bytes -= u64::from(packet.len_bytes());
+        Ok(packet)
     }
 
     fn fits(&self, len_bytes: u64) -> bool {

@@ -1,6 +1,6 @@
 //! Packets: conservation, and reproducibility.
 
-use ccp_emu::spec::Loss;
+use ccp_emu::spec::{Loss, Reorder, Tunnel};
 use ccp_record::bytes_of;
 use proptest::prelude::*;
 
@@ -101,6 +101,52 @@ fn marks_reach_the_sender_of_a_connection_with_ecn_only() {
         assert_eq!(world.link(0).counters.marked_pkts > 0, ecn);
         // A window reduced by marks loses nothing.
         assert_eq!(outcome(&world).retrans_pkts == 0, ecn);
+    }
+}
+
+#[test]
+fn a_reordering_that_takes_longer_than_the_window_of_rack_is_undone() {
+    let reorder = Some(Reorder { ratio: 0.01, late_us: 15_000 });
+    let mut world = world(Direction { reorder, buffer: Some(Buffer::Packets(10_000)), ..bottleneck() });
+    world.add(plan("cubic", bulk(None))).unwrap();
+    world.run_until(START + 20 * S);
+    assert!(world.link(0).counters.late_pkts > 100);
+    assert_eq!(world.link(0).counters.dropped_pkts(), 0);
+    // Nothing was lost: what was sent again was a duplicate, which undid the reduction.
+    let max_bytes = 20.0 * 1.25e6 * 1448.0 / 1500.0;
+    let share = outcome(&world).received_bytes as f64 / max_bytes;
+    assert!(share > 0.95, "{share}");
+}
+
+#[test]
+fn thinned_acks_deliver_the_same_data() {
+    let slow = |ack_filter| Direction {
+        rate_bytes_per_s: Some(5e3),
+        buffer: Some(Buffer::Packets(50)),
+        ack_filter,
+        ..delayed(10_000)
+    };
+    let received = [true, false].map(|ack_filter| {
+        let mut world = world_of(spec(bottleneck(), slow(ack_filter)));
+        world.add(plan("cubic", bulk(None))).unwrap();
+        world.run_until(START + 20 * S);
+        assert_eq!(world.link(1).counters.dropped_ack_pkts > 1000, ack_filter);
+        assert_eq!(world.link(1).counters.dropped_queue_pkts == 0, ack_filter);
+        outcome(&world).received_bytes
+    });
+    assert!(received[0] >= received[1], "{received:?}");
+}
+
+#[test]
+fn hosts_know_the_mtu_of_a_tunnel_unless_it_is_silent() {
+    for (reports, mss_bytes) in [(true, 1368), (false, 1448)] {
+        let tunnel = Some(Tunnel { overhead_bytes: 80, mtu_bytes: Some(1420), reports, ecn: true });
+        let mut world = world(Direction { tunnel, ..bottleneck() });
+        world.add(plan("cubic", bulk(None))).unwrap();
+        world.run_until(START + 5 * S);
+        assert_eq!(world.sender(0, 0).unwrap().sock.mss_bytes, mss_bytes);
+        assert_eq!(outcome(&world).received_bytes > 1_000_000, reports);
+        assert_eq!(world.link(0).counters.dropped_mtu_pkts > 0, !reports);
     }
 }
 
