@@ -309,10 +309,14 @@ def judge(paper: Paper, results: Mapping[str, Kept]) -> list[Judged]:
 
 
 def _side(claim: Claim, results: Mapping[str, Kept], suffix: str) -> Side:
-    """Return a claim judged by its part, or by the other part that has its runs, whichever has more."""
+    """Return a claim judged by its part, or by the other part that has its runs.
+
+    A result that still counts precedes a stale one, then the result with more runs.
+    """
     parts = (f"{part}{suffix}" for part in (claim.part, claim.also) if part)
     sides = [Side.of(claim, results[part]) for part in parts if part in results]
-    return max(sides, key=lambda side: side.runs, default=Side(claim, simulated=bool(suffix)))
+    none = Side(claim, simulated=bool(suffix))
+    return max(sides, key=lambda side: (not side.stale, side.runs), default=none)
 
 
 def of_paper(rows: Iterable[Judged]) -> list[Judged]:

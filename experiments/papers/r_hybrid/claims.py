@@ -101,9 +101,9 @@ def _as_dctcp(*variants: tuple[str, str]) -> list[Comparison]:
     ]
 
 
-def _exp(name: str, says: str, of: tuple[str, str], by: tuple[str, str], *bounds: float | None) -> Comparison:
-    """Return a ratio of goodputs on 1 Gbit/s; `of` and `by` are experiment and algorithm."""
-    one, other = ({"exp": exp, "algorithm": algorithm} for exp, algorithm in (of, by))
+def _fast(name: str, says: str, of: tuple[str, float], by: tuple[str, float], *bounds: float) -> Comparison:
+    """Return a ratio of goodputs on 1 Gbit/s; `of` and `by` are a variant and its random loss."""
+    one, other = ({"variant": variant, "loss_ratio": loss} for variant, loss in (of, by))
     return Comparison(name, says, "goodput_bytes_per_s", one, other, *bounds, path="loss")
 
 
@@ -157,19 +157,16 @@ _CLAIMS: Final = (
     Claim(
         "Figure 2, 1 Gbit/s",
         "1 % random loss costs CUBIC and BBR 2 to 4 % of their throughput",
-        "exps",
+        "fast",
         [
-            _exp(
-                f"loss, {name}",
+            _fast(
+                f"fast loss, {name}",
                 f"ratio of {name}'s goodput with 1 % loss to that without",
-                of,
-                by,
+                (variant, LOSS),
+                (variant, 0.0),
                 SMALL_LOSS,
             )
-            for name, of, by in (
-                ("kernel CUBIC", ("E5", KERNEL), ("E1", KERNEL)),
-                ("kernel BBR", ("E6", BBR), ("E2", BBR)),
-            )
+            for variant, name in ((KERNEL, "kernel CUBIC"), (BBR, "kernel BBR"))
         ],
         number="2 to 4 %",
         why="CUBIC loses two thirds of its throughput",
@@ -188,16 +185,16 @@ _CLAIMS: Final = (
     Claim(
         "Figure 2, 1 Gbit/s",
         "with 1 % loss R-Hybrid has as much throughput as CUBIC and BBR",
-        "exps",
+        "fast",
         [
-            _exp(
-                f"as much, {name}",
+            _fast(
+                f"fast as much, {name}",
                 f"ratio of R-Hybrid's goodput to {name}'s, 1 % loss,",
-                ("E12", OWN),
-                by,
-                *NO_LESS,
+                (OWN, LOSS),
+                (variant, LOSS),
+                NO_LESS[0] or 1,
             )
-            for name, by in (("kernel CUBIC", ("E10", KERNEL)), ("kernel BBR", ("E11", BBR)))
+            for variant, name in ((KERNEL, "kernel CUBIC"), (BBR, "kernel BBR"))
         ],
         number="4.62 Gbit/s; 4.64 and 4.59",
         why="R-Hybrid uses CUBIC here, which loses throughput; BBR does not",

@@ -113,6 +113,38 @@ def figures_2_and_4(table: pd.DataFrame) -> dict[str, Plot]:
     }
 
 
+# --- Figure 2 at a higher rate ------------------------------------------------------------------------------
+
+FAST_BYTES_PER_S: Final = 125e6
+FAST_BUFFER_PKTS: Final = 500
+"""The link between two hosts of one zone in the authors' script, with the paper's threshold for marks."""
+
+
+def fast(name: str, duration_s: float, repeats: int) -> Grid:
+    """Return Figure 2 at 1 Gbit/s, where 83 packets fill the path. The link does not mark."""
+    forward = "topology.forward"
+    link: dict[str, Any] = {
+        f"{forward}.rate_bytes_per_s": FAST_BYTES_PER_S,
+        f"{forward}.buffer.packets": FAST_BUFFER_PKTS,
+        "topology.backward.rate_bytes_per_s": FAST_BYTES_PER_S,
+        CE_THRESHOLD: None,
+        NOISE: PAPER_NOISE,
+    }
+    variants = {KERNEL: steered(KERNEL), BBR: steered(BBR), OWN: steered(OWN) | {"flows.*.ecn": True}}
+    base = changed(path("Figure 2, 1 Gbit/s", duration_s), link)
+    return Grid(base, {LOSS_RATIO: [0.0, LOSS], "variant": variants}, name, repeats)
+
+
+def _fast_grids(size: Size) -> list[Grid]:
+    return [fast(size.name, size.seconds(6, 10), size.times(6, 10))]
+
+
+def _fast_findings(runs: Runs) -> Findings:
+    values = ["goodput_bytes_per_s", "retrans_pkts", "rtt_p50_us", "shared_ratio"]
+    title = "Clean, and with 1 % loss, over 1 Gbit/s"
+    return Findings([Table.of(runs.table, title, ["loss_ratio", "variant"], values)])
+
+
 # --- Figure 3: aggressive marking ---------------------------------------------------------------------------
 
 BASELINE: Final = "no marking"
@@ -239,6 +271,7 @@ def _clean_findings(runs: Runs) -> Findings:
 
 _PARTS: Final = (
     Part("fig2", "Figures 2 and 4: throughput and retransmissions", _fig2_grids, _fig2_findings, conditions),
+    Part("fast", "Figure 2 over 1 Gbit/s", _fast_grids, _fast_findings, conditions),
     Part("fig3", "Figure 3: aggressive marking", _fig3_grids, _fig3_findings, fig3_row),
     Part("clean", "R-Hybrid compared with DCTCP, alone on a link", _clean_grids, _clean_findings, conditions),
     FIG5,

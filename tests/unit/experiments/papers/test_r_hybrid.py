@@ -89,6 +89,17 @@ def test_figures_2_and_4_have_the_papers_algorithms_clean_and_with_loss(size: Si
     assert cells == {(one, loss, Iperf3(parallel=4)) for one in (KERNEL, BBR, OWN) for loss in (0.0, 0.01)}
 
 
+def test_figure_2_is_also_run_over_a_fast_link_with_the_papers_rule() -> None:
+    runs = runs_of("fast", QUICK)
+    cells = {(run.scenario.flows[0].algorithm, run.scenario.topology.forward.loss.ratio) for run in runs}
+    assert cells == {(one, loss) for one in (KERNEL, BBR, OWN) for loss in (0.0, 0.01)}
+    for run in runs:
+        link, (receiver,) = run.scenario.topology.forward, run.scenario.receivers
+        assert (link.rate_bytes_per_s, link.queue) == (125e6, DropTail())
+        assert receiver.detector == {"noise_ce_marks": PAPER_NOISE}
+        assert run.scenario.flows[0].params == {}
+
+
 def test_figure_3_compares_an_aggressive_threshold_with_none() -> None:
     first = [run for run in runs_of("fig3", FULL) if run.scenario.seed == 1]
     assert {str(run.axes["case"]) for run in first} == set(CASES)
