@@ -144,11 +144,13 @@ class TokenBucket(Plain, frozen=True):
         rate_bytes_per_s: Token rate R [bytes/s].
         bucket_bytes: Size of the bucket B [bytes]; full at the start.
         shaper: Packets without tokens wait in the buffer (shaper) instead of being dropped (policer).
+        refill_us: Period after which the tokens of that time are added together; 0: continuously [us].
     """
 
     rate_bytes_per_s: PositiveFloat
     bucket_bytes: PositiveInt
     shaper: bool = False
+    refill_us: Micros = 0
 
 
 class Reorder(Plain, frozen=True):

@@ -14,6 +14,8 @@ from experiments.papers.r_tcp.download import DOWNLOAD, LARGEST_DOWNLOAD
 from experiments.papers.r_tcp.fairness import FAIRNESS
 from experiments.papers.r_tcp.false import CLOSED_LOOP, FALSE_POSITIVES
 from experiments.papers.r_tcp.grid import GRID
+from experiments.papers.r_tcp.harder import CLAIMS as HARDER_CLAIMS
+from experiments.papers.r_tcp.harder import HARDER
 from experiments.papers.r_tcp.lift import LIFT
 from experiments.papers.r_tcp.overhead import OVERHEAD
 from experiments.papers.r_tcp.patterns import PATTERNS_PART
@@ -38,6 +40,7 @@ _PARTS: Final = (
     GRID,
     FALSE_POSITIVES,
     CLOSED_LOOP,
+    HARDER,
     OVERHEAD,
     VIDEO,
 )
@@ -46,6 +49,6 @@ PAPER: Final = Paper.of(
     "r-tcp",
     "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks",
     _PARTS,
-    CLAIMS,
+    (*CLAIMS, *HARDER_CLAIMS),
     own_networks=False,  # each repeat has its own limiters already
 )

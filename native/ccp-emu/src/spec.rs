@@ -193,6 +193,9 @@ pub struct TokenBucket {
     /// Packets without tokens wait instead of being dropped.
     #[serde(default)]
     pub shaper: bool,
+    /// Period after which the tokens of that time are added; 0: continuously.
+    #[serde(default)]
+    pub refill_us: u64,
 }
 
 fn one() -> f64 {

@@ -59,7 +59,7 @@ fn fields_that_are_left_out_have_the_defaults_of_python() {
         read.loss,
         Some(Loss::GilbertElliott { good_to_bad: 0.1, bad_to_good: 0.2, loss_bad: 1.0, loss_good: 0.0 })
     );
-    assert!(read.token_bucket.is_some_and(|bucket| !bucket.shaper));
+    assert!(read.token_bucket.is_some_and(|bucket| !bucket.shaper && bucket.refill_us == 0));
     let codel = direction(json!({"queue": {"kind": "codel"}})).unwrap().queue;
     assert_eq!(codel, Queue::CoDel { target_us: 5_000, interval_us: 100_000, ecn: true });
     let drop_tail = direction(json!({"queue": {"kind": "drop_tail", "ce_threshold_us": 5}})).unwrap().queue;

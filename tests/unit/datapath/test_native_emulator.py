@@ -106,7 +106,7 @@ def refused(spec: bytes, tun_fds: list[int] | None = None) -> CcpError:
         Direction(loss=Bernoulli(0.5), queue=DropTail(ce_threshold_us=5, ce_threshold_bytes=1500)),
         Direction(loss=GilbertElliott(0.1, 0.2), queue=Red(min_bytes=1000, max_bytes=2000, ecn=False)),
         Direction(loss=Pattern((1, 5), repeat_every_pkts=9), queue=CoDel(target_us=1)),
-        Direction(token_bucket=TokenBucket(1e6, 3000, shaper=True)),
+        Direction(token_bucket=TokenBucket(1e6, 3000, shaper=True, refill_us=10_000)),
     ],
 )
 def test_everything_that_a_direction_can_be_is_read(direction: Direction) -> None:

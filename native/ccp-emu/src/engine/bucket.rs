@@ -1,4 +1,4 @@
-//! Token bucket: at most B + R t bytes in any time t.
+//! Token bucket: at most B + R t bytes in any time t, or B + R (t + T) if tokens are added once in a period T.
 
 use crate::spec::TokenBucket as Spec;
 
@@ -59,14 +59,25 @@ impl Bucket {
         }
         let wait_ns = (needed_bytes - self.tokens_bytes) * 1e9 / self.spec.rate_bytes_per_s;
         // At least 1 ns, so that rounding cannot repeat the same time forever.
-        Verdict::Wait(now_ns.saturating_add((wait_ns.ceil() as u64).max(1)))
+        let wait_ns = (wait_ns.ceil() as u64).max(1);
+        Verdict::Wait(match self.period_ns() {
+            0 => now_ns.saturating_add(wait_ns),
+            period_ns => self.filled_ns.saturating_add(wait_ns.div_ceil(period_ns).saturating_mul(period_ns)),
+        })
+    }
+
+    fn period_ns(&self) -> u64 {
+        self.spec.refill_us.saturating_mul(1000)
     }
 
     fn fill(&mut self, now_ns: u64) {
-        let passed_ns = now_ns.saturating_sub(self.filled_ns);
+        let mut passed_ns = now_ns.saturating_sub(self.filled_ns);
+        if let Some(since_ns) = passed_ns.checked_rem(self.period_ns()) {
+            passed_ns -= since_ns;
+        }
         let came_bytes = passed_ns as f64 * self.spec.rate_bytes_per_s / 1e9;
         self.tokens_bytes = (self.tokens_bytes + came_bytes).min(self.spec.bucket_bytes as f64);
-        self.filled_ns = self.filled_ns.max(now_ns);
+        self.filled_ns += passed_ns;
     }
 }
 
@@ -76,7 +87,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn bucket(rate_bytes_per_s: f64, bucket_bytes: u64) -> Bucket {
-        Bucket::new(Spec { rate_bytes_per_s, bucket_bytes, shaper: false }, 0)
+        in_steps(rate_bytes_per_s, bucket_bytes, 0)
+    }
+
+    fn in_steps(rate_bytes_per_s: f64, bucket_bytes: u64, refill_us: u64) -> Bucket {
+        Bucket::new(Spec { rate_bytes_per_s, bucket_bytes, shaper: false, refill_us }, 0)
     }
 
     #[test]
@@ -99,6 +114,28 @@ mod tests {
     }
 
     #[test]
+    fn tokens_are_added_once_in_a_period() {
+        let mut bucket = in_steps(1e6, 3000, 2_000);
+        assert_eq!(bucket.take(0, 3000), Verdict::Pass);
+        assert_eq!(bucket.take(1_999_999, 1), Verdict::Wait(2_000_000));
+        assert_eq!(bucket.take(2_500_000, 1500), Verdict::Pass);
+        // 500 bytes are left; the next 2000 come at 4 ms, however often it is asked before.
+        assert_eq!(bucket.take(3_900_000, 1500), Verdict::Wait(4_000_000));
+        assert_eq!(bucket.take(3_999_999, 500), Verdict::Pass);
+        assert_eq!(bucket.take(4_000_000, 2001), Verdict::Wait(6_000_000));
+        assert_eq!(bucket.take(4_000_000, 2000), Verdict::Pass);
+        assert_eq!(bucket.take(4_000_000, 2001), Verdict::Wait(8_000_000));
+    }
+
+    #[test]
+    fn tokens_of_a_period_that_do_not_fit_are_lost() {
+        let mut bucket = in_steps(1e6, 1500, 10_000);
+        assert_eq!(bucket.take(0, 1500), Verdict::Pass);
+        assert_eq!(bucket.take(10_000_000, 1500), Verdict::Pass);
+        assert_eq!(bucket.take(10_000_000, 1500), Verdict::Wait(20_000_000));
+    }
+
+    #[test]
     fn a_packet_larger_than_the_bucket_never_passes() {
         assert_eq!(bucket(1e6, 1499).take(1_000_000_000, 1500), Verdict::Never);
     }
@@ -107,7 +144,7 @@ mod tests {
     fn a_change_keeps_the_tokens_that_fit() {
         let mut bucket = bucket(1e6, 10_000);
         assert_eq!(bucket.take(0, 6000), Verdict::Pass);
-        bucket.set(Spec { rate_bytes_per_s: 2e6, bucket_bytes: 5000, shaper: false }, 0);
+        bucket.set(Spec { rate_bytes_per_s: 2e6, bucket_bytes: 5000, shaper: false, refill_us: 0 }, 0);
         assert_eq!(bucket.take(0, 4000), Verdict::Pass);
         assert_eq!(bucket.take(0, 1000), Verdict::Wait(500_000));
     }
@@ -117,9 +154,10 @@ mod tests {
         fn never_more_than_bucket_and_rate_allow(
             rate in 1e3..1e9f64,
             size in 1500u64..100_000,
+            refill_us in prop_oneof![Just(0u64), 1..200_000u64],
             steps in prop::collection::vec((0u64..5_000_000, 40u32..1501), 1..200),
         ) {
-            let mut bucket = bucket(rate, size);
+            let mut bucket = in_steps(rate, size, refill_us);
             let mut now_ns = 0;
             let mut passed: Vec<(u64, f64)> = Vec::new();
             for (step_ns, len_bytes) in steps {
@@ -132,24 +170,31 @@ mod tests {
                 let mut sum_bytes = 0.0;
                 for (at_ns, len_bytes) in &passed[start..] {
                     sum_bytes += len_bytes;
-                    let maximum = size as f64 + rate * (at_ns - start_ns) as f64 / 1e9;
+                    let past_ns = at_ns - start_ns + 1000 * refill_us;
+                    let maximum = size as f64 + rate * past_ns as f64 / 1e9;
                     prop_assert!(sum_bytes <= maximum + 1e-6, "{sum_bytes} > {maximum}");
                 }
             }
         }
 
         #[test]
-        fn after_the_wait_it_passes(rate in 1e3..1e9f64, size in 1500u64..100_000, len in 40u32..1501) {
-            let mut bucket = bucket(rate, size);
+        fn after_the_wait_it_passes(
+            rate in 1e3..1e9f64,
+            size in 1500u64..100_000,
+            refill_us in prop_oneof![Just(0u64), 1..200_000u64],
+            len in 40u32..1501,
+        ) {
+            let mut bucket = in_steps(rate, size, refill_us);
+            let step_ns = (1000 * refill_us).max(1);
             let mut now_ns = 0;
             for _ in 0..200 {
                 now_ns = match bucket.take(now_ns, len) {
                     Verdict::Pass => now_ns,
                     Verdict::Wait(at_ns) => {
                         prop_assert!(at_ns > now_ns);
-                        // Rounding may require one nanosecond more.
+                        // Rounding may require one nanosecond, or one period, more.
                         let again = bucket.take(at_ns, len);
-                        prop_assert!(again == Verdict::Pass || again == Verdict::Wait(at_ns + 1));
+                        prop_assert!(again == Verdict::Pass || again == Verdict::Wait(at_ns + step_ns));
                         at_ns
                     }
                     Verdict::Never => unreachable!("no packet is larger than the bucket"),

@@ -64,7 +64,8 @@ fn without_a_limit_nothing_waits() {
 
 #[test]
 fn a_policer_drops_and_a_shaper_delays() {
-    let bucket = |shaper| Some(TokenBucket { rate_bytes_per_s: 1.5e6, bucket_bytes: 3000, shaper });
+    let bucket =
+        |shaper| Some(TokenBucket { rate_bytes_per_s: 1.5e6, bucket_bytes: 3000, shaper, refill_us: 0 });
     let mut policed = pipe(Direction { token_bucket: bucket(false), ..Direction::default() });
     (0..4).for_each(|id| policed.arrive(0, packet(id)));
     policed.arrive(MS, packet(4));
@@ -79,7 +80,8 @@ fn a_policer_drops_and_a_shaper_delays() {
 
 #[test]
 fn a_packet_that_a_shaper_can_never_send_is_dropped() {
-    let token_bucket = Some(TokenBucket { rate_bytes_per_s: 1e6, bucket_bytes: 1000, shaper: true });
+    let token_bucket =
+        Some(TokenBucket { rate_bytes_per_s: 1e6, bucket_bytes: 1000, shaper: true, refill_us: 0 });
     let mut pipe = pipe(Direction { token_bucket, ..Direction::default() });
     pipe.arrive(0, packet(0));
     pipe.arrive(0, TestPacket { id: 1, len_bytes: 1000, ..TestPacket::default() });
@@ -182,7 +184,8 @@ fn a_change_of_something_else_leaves_the_transmission_alone() {
 
 #[test]
 fn a_shaper_that_is_taken_away_holds_nothing_back() {
-    let token_bucket = Some(TokenBucket { rate_bytes_per_s: 1.0, bucket_bytes: 1500, shaper: true });
+    let token_bucket =
+        Some(TokenBucket { rate_bytes_per_s: 1.0, bucket_bytes: 1500, shaper: true, refill_us: 0 });
     let mut pipe = pipe(Direction { token_bucket, ..Direction::default() });
     (0..3).for_each(|id| pipe.arrive(0, packet(id)));
     assert_eq!(times(&run(&mut pipe, MS)), [(0, 0)]);
@@ -235,8 +238,14 @@ fn direction() -> impl Strategy<Value = Direction> {
         (1u64..50).prop_map(Buffer::Packets),
         (1u64..50_000).prop_map(Buffer::Bytes)
     ]);
-    let bucket = prop::option::of((1e5..1e8f64, 500u64..20_000, any::<bool>()).prop_map(
-        |(rate_bytes_per_s, bucket_bytes, shaper)| TokenBucket { rate_bytes_per_s, bucket_bytes, shaper },
+    let refill_us = prop_oneof![Just(0u64), 1..20_000u64];
+    let bucket = prop::option::of((1e5..1e8f64, 500u64..20_000, any::<bool>(), refill_us).prop_map(
+        |(rate_bytes_per_s, bucket_bytes, shaper, refill_us)| TokenBucket {
+            rate_bytes_per_s,
+            bucket_bytes,
+            shaper,
+            refill_us,
+        },
     ));
     let pace = prop_oneof![
         Just((None, None)),
@@ -365,7 +374,8 @@ proptest! {
     fn what_a_shaper_lets_through_stays_below_its_curve(
         rate in 1e5..1e8f64, size in 1500u64..20_000, traffic in traffic(),
     ) {
-        let token_bucket = Some(TokenBucket { rate_bytes_per_s: rate, bucket_bytes: size, shaper: true });
+        let token_bucket =
+            Some(TokenBucket { rate_bytes_per_s: rate, bucket_bytes: size, shaper: true, refill_us: 0 });
         let direction = Direction { token_bucket, ..Direction::default() };
         let (counters, arrived) = play(&direction, &direction, &traffic, |_, _| ());
         prop_assert_eq!(counters.dropped_pkts(), 0);

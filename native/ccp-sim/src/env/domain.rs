@@ -225,7 +225,7 @@ impl Domain {
         }
         let rate_bytes_per_s = within(self.policed_ratio, stream) * rate_bytes_per_s;
         let bucket_bytes = (within(self.policer_us, stream) * rate_bytes_per_s / 1e6).max(BUFFER_MIN_BYTES);
-        Some(TokenBucket { rate_bytes_per_s, bucket_bytes: bucket_bytes as u64, shaper: false })
+        Some(TokenBucket { rate_bytes_per_s, bucket_bytes: bucket_bytes as u64, shaper: false, refill_us: 0 })
     }
 
     fn cross(&self, stream: &mut Stream) -> Vec<Cross> {
