@@ -65,11 +65,6 @@ DATA_CENTRES: Final = Criterion("7.11", "Data centres", "How long do simultaneou
 NOT_TESTED: Final = (
     ("5.2.2", "Media over RTP", "the lab has no RTP traffic; a thin TCP flow stands in for it"),
     ("5.3.1", "Deviations from the principles", "a matter of the specification, not of measurements"),
-    (
-        "6.4",
-        "Recorded LTE, 5G and satellite links",
-        "`ccp lab cellular` models one; recordings are not shipped",
-    ),
     ("7.1", "FQ-CoDel, PIE and DualPI2", "the emulator has drop-tail, RED and CoDel queues"),
     ("7.2", "Network circuit breakers", "the lab has none"),
     ("7.4", "Processor time and energy", "`ccp bench` measures processor time"),

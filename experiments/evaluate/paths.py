@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from experiments.evaluate.controllers import CUBIC
 from experiments.events import Event, SetLink
 from experiments.netlab.cellular import OPPORTUNITY_BYTES, Cellular, draw, write_trace
+from experiments.netlab.mobile import PROFILES, Drawn, buffer_pkts, draw_profile
 from experiments.netlab.spec import Buffer, Direction
 from experiments.runs.shapes import Dumbbell
 from experiments.scenario import FlowSpec, Scenario
@@ -31,6 +33,12 @@ X: Final = ""
 DOWN: Final = "bottleneck>"
 """The direction from senders to receivers."""
 
+_MOBILE: Final = {"lte-driving": (13, 2), "5g-mmwave": (100, 1), "leo": (50, 1)}
+"""Profile -> mean rate [Mbit/s], and the first seed with two handovers.
+
+The fast links are scaled to these rates, to save processor time.
+"""
+_MOBILE_S: Final = 40
 _CELLULAR_MBIT: Final = 10
 _CELLULAR_SEED: Final = 1
 _BURSTS_MBIT: Final = 12
@@ -121,6 +129,29 @@ def both_ways(at_s: float, **fields: Any) -> SetLink:
     return SetLink(at_s, DOWN.rstrip(">"), fields)
 
 
+@cache
+def _drawn(profile: str) -> Drawn:
+    mbit, seed = _MOBILE[profile]
+    return draw_profile(PROFILES[profile], _MOBILE_S, seed, mbit * MBIT)
+
+
+@dataclass(frozen=True)
+class Mobile:
+    """A link of a profile with handovers.
+
+    Attributes:
+        way: The direction to the receivers; the way back is like it.
+        events: Changes of the delay.
+        mbit: Mean rate [Mbit/s].
+        base_ms: Base RTT at its lowest [ms].
+    """
+
+    way: Direction
+    events: tuple[Event, ...]
+    mbit: float
+    base_ms: float
+
+
 @dataclass(frozen=True)
 class Traces:
     """Trace files of links, equal on every machine.
@@ -141,6 +172,20 @@ class Traces:
         """File of a link that waits 20 ms, then sends what 12 Mbit/s allowed in them back to back."""
         return self._file("bursts")
 
+    def mobile(self, profile: str) -> Mobile:
+        """Return a link of one of the profiles that `write` draws."""
+        drawn = _drawn(profile)
+        return Mobile(
+            Direction(
+                trace=self._file(profile),
+                delay_us=drawn.delays[0][1],
+                buffer=Buffer(packets=buffer_pkts(PROFILES[profile], drawn.times_ms)),
+            ),
+            tuple(both_ways(at_s, delay_us=delay_us) for at_s, delay_us in drawn.delays[1:]),
+            _MOBILE[profile][0],
+            min(delay_us for _, delay_us in drawn.delays) / 500,
+        )
+
     def write(self) -> None:
         """Write the files that are missing.
 
@@ -151,6 +196,8 @@ class Traces:
         each = round(_BURSTS_MBIT * MBIT * _BURST_MS / 1000 / OPPORTUNITY_BYTES)
         link = Cellular(mean_bytes_per_s=_CELLULAR_MBIT * MBIT)
         _write(self.cellular, draw(link, _TRACE_S, _CELLULAR_SEED))
+        for profile in _MOBILE:
+            _write(self._file(profile), _drawn(profile).times_ms)
         _write(self.bursts, np.repeat(np.arange(_BURST_MS, 1000 + 1, _BURST_MS), each))
 
     def _file(self, name: str) -> str:

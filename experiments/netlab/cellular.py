@@ -42,7 +42,7 @@ OPPORTUNITY_BYTES: Final = 1500
 OUTAGE_MS: Final = 500
 """Minimum gap between opportunities that counts as an outage in `describe`."""
 
-_STEP_MS: Final = 10
+STEP_MS: Final = 10
 """Time step within which the rate is constant; below every round-trip time of such a link."""
 _BIN_MS: Final = 500
 _FIT_LAG_BINS: Final = 2
@@ -99,19 +99,30 @@ def draw(link: Cellular, duration_s: float, seed: int) -> NDArray[np.int64]:
             "make the trace longer or faster",
         )
     rng = np.random.Generator(np.random.PCG64(seed))
-    n_steps = -(-duration_ms // _STEP_MS)
-    weights = _fading(link, n_steps, rng) * _is_up(link, n_steps, rng)
+    n_steps = -(-duration_ms // STEP_MS)
+    weights = fading(link, n_steps, rng) * is_up(link, n_steps, rng)
     sent = np.concatenate(([0.0], np.cumsum(weights)))
     # The last opportunity is fixed: after it the trace repeats.
     at = np.sort(rng.random(n_opportunities - 1)) * sent[-1]
-    edges_ms = np.minimum(np.arange(n_steps + 1) * _STEP_MS, duration_ms)
+    return opportunities(at, sent, duration_ms)
+
+
+def opportunities(at: NDArray[np.float64], sent: NDArray[np.float64], duration_ms: int) -> NDArray[np.int64]:
+    """Return the times at which a sum of rates reaches values, and the end of the trace [ms].
+
+    Args:
+        at: The values, ascending, for all opportunities but the last; shape (n - 1,).
+        sent: The sum at the start, and after each step; shape (steps + 1,).
+        duration_ms: The end of the trace, at which the last opportunity is [ms].
+    """
+    edges_ms = np.minimum(np.arange(len(sent)) * STEP_MS, duration_ms)
     times_ms = np.ceil(np.interp(at, sent, edges_ms)).astype(np.int64)
     return np.append(times_ms, duration_ms)
 
 
-def _fading(link: Cellular, n_steps: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return the rate in each step, in any unit: its logarithm is an Ornstein-Uhlenbeck process."""
-    kept = exp(-_STEP_MS / (1e3 * link.coherence_s))
+def fading(link: Cellular, n_steps: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return the rate in each step, relative to its median; its logarithm is Ornstein-Uhlenbeck."""
+    kept = exp(-STEP_MS / (1e3 * link.coherence_s))
     noise = rng.standard_normal(n_steps)
     noise[1:] *= sqrt(1 - kept**2)
     walk = np.fromiter(accumulate(noise, lambda last, new: kept * last + new), float, n_steps)
@@ -119,12 +130,12 @@ def _fading(link: Cellular, n_steps: int, rng: np.random.Generator) -> NDArray[n
     return np.exp(sqrt(log(1 + link.variation_ratio**2)) * walk)
 
 
-def _is_up(link: Cellular, n_steps: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def is_up(link: Cellular, n_steps: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Return the steps without an outage; the first step has none."""
     up = np.ones(n_steps, bool)
     if link.outage_every_s is None:
         return up
-    steps_per_s = 1e3 / _STEP_MS
+    steps_per_s = 1e3 / STEP_MS
     at = 1.0
     while (at := at + rng.exponential(link.outage_every_s) * steps_per_s) < n_steps:
         end = at + rng.exponential(link.outage_s) * steps_per_s

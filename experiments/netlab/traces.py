@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Final
 
 from experiments.netlab.errors import LabError, bad_value
+
+_MAX_DIGITS: Final = 15
 
 
 def read_trace(file: str | Path, where: str) -> list[int]:
@@ -29,8 +32,8 @@ def read_trace(file: str | Path, where: str) -> list[int]:
         lines.pop()
     times_ms = []
     for number, line in enumerate(lines, 1):
-        if not line.strip().isdecimal():
-            raise _no_trace(f"{line.strip()!r} is not a time in whole ms", f"{file}:{number}")
+        if not line.strip().isdecimal() or len(line) > _MAX_DIGITS:
+            raise _no_trace(f"{line.strip()[:40]!r} is not a time in whole ms", f"{file}:{number}")
         times_ms.append(int(line))
     for number, (earlier, later) in enumerate(itertools.pairwise(times_ms), 2):
         if later < earlier:

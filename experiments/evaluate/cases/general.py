@@ -199,6 +199,29 @@ def _wireless(traces: Traces) -> list[Case]:
     ]
 
 
+def _mobile(traces: Traces) -> list[Case]:
+    links = {
+        "lte-driving": ("LTE in a car", "three handovers"),
+        "5g-mmwave": ("5G at millimetre waves on foot", "a fall to LTE and back"),
+        "leo": ("Starlink", "a reallocation every 15 s, which changes the RTT"),
+    }
+    made = []
+    for key, (title, what) in links.items():
+        link = traces.mobile(key)
+        made.append(
+            Case(
+                key,
+                criteria.WIRELESS,
+                title,
+                f"One flow for 40 s; a modelled link of {link.mbit:g} Mbit/s in the mean, with {what}.",
+                "cellular",
+                {"": lineup(link.way, flows(1), 40, events=link.events)},
+                (steady(link.mbit), *queueing(base_ms=link.base_ms)),
+            )
+        )
+    return made
+
+
 def cases(traces: Traces) -> list[Case]:
     """Return the cases of sections 5.3 and 6."""
-    return [*_equipment(), *_tail_drop(), *_tunnels(), *_wireless(traces)]
+    return [*_equipment(), *_tail_drop(), *_tunnels(), *_wireless(traces), *_mobile(traces)]
