@@ -67,7 +67,7 @@ NOT_TESTED: Final = (
         "Recorded LTE, 5G and satellite links",
         "`ccp lab cellular` models one; recordings are not shipped",
     ),
-    ("7.1", "FQ-CoDel, PIE and DualPI2", "the emulator has drop-tail, RED and CoDel queues"),
+    ("7.1", "The low-latency queue of DualPI2", "flows send ECT(0), so they use the classic queue"),
     ("7.2", "Network circuit breakers", "the lab has none"),
     ("7.4", "Processor time and energy", "`ccp bench` measures processor time"),
     ("7.6", "Misbehaving receivers", "the lab's receivers are the kernel's"),
