@@ -194,7 +194,8 @@ impl Default for FqCoDel {
     }
 }
 
-/// RFC 9332; defaults of its appendix A.1.
+/// RFC 9332; defaults of its appendix A.1, except `step_us` (the middle of the RFC's ramp from 0.8 to 1.2 ms, and
+/// Linux' default) and `classic_share`, which the RFC leaves open.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct DualPi2 {
