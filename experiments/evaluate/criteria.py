@@ -65,7 +65,7 @@ DATA_CENTRES: Final = Criterion("7.11", "Data centres", "How long do simultaneou
 NOT_TESTED: Final = (
     ("5.2.2", "Media over RTP", "the lab has no RTP traffic; a thin TCP flow stands in for it"),
     ("5.3.1", "Deviations from the principles", "a matter of the specification, not of measurements"),
-    ("7.1", "FQ-CoDel, PIE and DualPI2", "the emulator has drop-tail, RED and CoDel queues"),
+    ("7.1", "The low-latency queue of DualPI2", "flows send ECT(0), so they use the classic queue"),
     ("7.2", "Network circuit breakers", "the lab has none"),
     ("7.4", "Processor time and energy", "`ccp bench` measures processor time"),
     ("7.6", "Misbehaving receivers", "the lab's receivers are the kernel's"),

@@ -20,7 +20,7 @@ class LinkStats(Struct, frozen=True, kw_only=True):
         delivered_bytes: Bytes delivered at its end, duplicates included.
         dropped_loss_pkts: Packets lost at random or by number.
         dropped_queue_pkts: Packets dropped by a full buffer.
-        dropped_aqm_pkts: Packets dropped by RED or CoDel.
+        dropped_aqm_pkts: Packets dropped by active queue management.
         dropped_policer_pkts: Packets dropped for lack of tokens.
         marked_pkts: Packets marked CE.
         duplicated_pkts: Packets sent twice.

@@ -134,7 +134,70 @@ class CoDel(Plain, frozen=True, tag_field="kind", tag="codel"):
     ecn: bool = True
 
 
-Queue = DropTail | Red | CoDel
+class Pie(Plain, frozen=True, tag_field="kind", tag="pie"):
+    """Proportional integral controller enhanced (RFC 8033; defaults of its sections 4.2, 4.4 and 5.1).
+
+    Attributes:
+        target_us: Queueing delay that it aims at [us].
+        update_us: Interval at which the probability of a drop is updated [us].
+        burst_us: Time for which a burst passes without drops [us].
+        ecn: Mark ECN-capable packets instead of dropping them.
+        mark_max_ratio: Probability above which packets are always dropped.
+    """
+
+    target_us: Micros = 15_000
+    update_us: PositiveInt = 15_000
+    burst_us: Micros = 150_000
+    ecn: bool = True
+    mark_max_ratio: Ratio = 0.1
+
+
+class FqCoDel(Plain, frozen=True, tag_field="kind", tag="fq_codel"):
+    """Queues per flow that take turns, each with CoDel (RFC 8290; defaults of its section 5.2).
+
+    A full buffer takes room from the flow with the most bytes.
+
+    Attributes:
+        target_us: Accepted standing queueing delay [us].
+        interval_us: Time for which the target may be exceeded [us].
+        quantum_bytes: What a flow may send per turn [bytes].
+        flows: Number of queues; flows are hashed to them.
+        ecn: Mark ECN-capable packets instead of dropping them.
+    """
+
+    target_us: Micros = 5_000
+    interval_us: Micros = 100_000
+    quantum_bytes: Annotated[int, Meta(gt=0, lt=1 << 32)] = 1514
+    flows: Annotated[int, Meta(gt=0, le=65_536)] = 1024
+    ecn: bool = True
+
+
+class DualPI2(Plain, frozen=True, tag_field="kind", tag="dualpi2"):
+    """A low-latency and a classic queue with coupled signals (RFC 9332; defaults of its appendix A.1).
+
+    Packets with ECT(1) or CE use the low-latency queue. A weighted round robin serves the queues. The step
+    stands for the RFC's ramp from 0.8 to 1.2 ms; it and the share of the classic queue are choices of ccplane.
+
+    Attributes:
+        target_us: Queueing delay that the classic queue aims at [us]; also the interval of updates, unless a
+            third of `rtt_max_us` is shorter.
+        rtt_max_us: Longest RTT of the flows [us]; the controller's gains follow from it.
+        coupling: Ratio of the marking probability of the low-latency queue to the root of the classic one.
+        step_us: Queueing time above which packets of the low-latency queue are marked [us].
+        classic_share: Share of the classic queue while packets wait in both.
+        any_ect: Whether ECT(0) also uses the low-latency queue, for scalable senders without ECT(1), such as
+            Linux' DCTCP.
+    """
+
+    target_us: PositiveInt = 15_000
+    rtt_max_us: Annotated[int, Meta(ge=3)] = 100_000
+    coupling: PositiveFloat = 2.0
+    step_us: Micros = 1_000
+    classic_share: Ratio = 1 / 16
+    any_ect: bool = False
+
+
+Queue = DropTail | Red | CoDel | Pie | FqCoDel | DualPI2
 
 
 class TokenBucket(Plain, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from experiments.evaluate import criteria
 from experiments.evaluate.cases.base import (
+    CONVERGED_S,
     MBIT_USUAL,
     RTT_MS,
     STEADY_S,
@@ -12,6 +13,7 @@ from experiments.evaluate.cases.base import (
     steady,
     usual,
 )
+from experiments.evaluate.controllers import CUBIC
 from experiments.evaluate.measures import (
     completion,
     goodput,
@@ -32,11 +34,14 @@ from experiments.netlab.spec import (
     Buffer,
     CoDel,
     DropTail,
+    DualPI2,
+    FqCoDel,
+    Pie,
     Queue,
     Red,
     Reorder,
 )
-from experiments.traffic.spec import Http
+from experiments.traffic.spec import Http, Iperf3
 from experiments.units import MBIT
 
 
@@ -47,8 +52,10 @@ def _aqm() -> list[Case]:
         "codel-ecn": ("CoDel that marks (ECN)", CoDel(), True),
         "red": ("RED that drops", Red(min_bytes=bdp_bytes // 8, max_bytes=bdp_bytes // 2, ecn=False), False),
         "step-ecn": ("marks above 5 ms of queue (ECN)", DropTail(ce_threshold_us=5_000), True),
+        "pie": ("PIE that drops", Pie(ecn=False), False),
+        "pie-ecn": ("PIE that marks (ECN)", Pie(), True),
     }
-    return [
+    alone = [
         Case(
             key,
             criteria.AQM,
@@ -60,6 +67,49 @@ def _aqm() -> list[Case]:
         )
         for key, (title, queue, ecn) in queues.items()
     ]
+    return [*alone, _fq_codel(), _dual_pi2()]
+
+
+def _fq_codel() -> Case:
+    thin = Flow("t1", CUBIC, Iperf3(rate_bytes_per_s=2 * MBIT))
+    others = (*(rival(n) for n in range(1, 5)), thin)
+    return Case(
+        "fq-codel",
+        criteria.AQM,
+        "FQ-CoDel",
+        "One flow next to four CUBIC flows and one whose application sends 2 Mbit/s, for 30 s; a buffer of "
+        "4 BDP with FQ-CoDel.",
+        "aqm",
+        {"": lineup(usual(4, queue=FqCoDel()), (*flows(1), *others), 30)},
+        (
+            goodput(start_s=STEADY_S, share_mbit=(MBIT_USUAL - 2) / 5),
+            rtt(50, start_s=STEADY_S, base_ms=RTT_MS),
+            rtt(95, "t", STEADY_S, base_ms=RTT_MS, label="RTT p95 of the thin flow"),
+            retransmitted(start_s=STEADY_S),
+        ),
+    )
+
+
+def _dual_pi2() -> Case:
+    return Case(
+        "dualpi2-ecn",
+        criteria.AQM,
+        "DualPI2 that marks (ECN), next to CUBIC",
+        "One flow and one CUBIC flow for 40 s, both in the classic queue of DualPI2, with a buffer of 4 BDP; "
+        "measured from 15 s.",
+        "aqm",
+        {"": lineup(usual(4, queue=DualPI2()), (*flows(1), rival()), 40, ecn=True)},
+        (
+            goodput(
+                "c",
+                CONVERGED_S,
+                key="left",
+                label="goodput left to CUBIC",
+                share_mbit=MBIT_USUAL / 2,
+            ),
+            rtt(95, start_s=CONVERGED_S, base_ms=RTT_MS),
+        ),
+    )
 
 
 def _delays() -> list[Case]:

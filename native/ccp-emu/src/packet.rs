@@ -42,6 +42,9 @@ pub trait Packet: Clone {
     /// Sets the ECN field to CE. Called only for ECN-capable packets.
     fn mark_ce(&mut self);
 
+    /// Number of its flow, for queues per flow. Packets of different flows have different numbers.
+    fn flow_id(&self) -> u64;
+
     /// Decrements the TTL or hop limit; false if the packet ends here.
     fn hop(&mut self) -> bool;
 

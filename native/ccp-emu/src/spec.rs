@@ -177,6 +177,84 @@ pub enum Queue {
         #[serde(default = "yes")]
         ecn: bool,
     },
+    Pie(Pie),
+    #[serde(rename = "fq_codel")]
+    FqCoDel(FqCoDel),
+    #[serde(rename = "dualpi2")]
+    DualPi2(DualPi2),
+}
+
+/// RFC 8033; defaults of its sections 4.2, 4.4 and 5.1.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pie {
+    /// Queueing delay that it aims at.
+    pub target_us: u64,
+    /// Interval of its decisions.
+    pub update_us: u64,
+    /// Time for which a burst passes.
+    pub burst_us: u64,
+    pub ecn: bool,
+    /// Probability above which packets are dropped instead of marked.
+    pub mark_max_ratio: f64,
+}
+
+impl Default for Pie {
+    fn default() -> Self {
+        Pie { target_us: 15_000, update_us: 15_000, burst_us: 150_000, ecn: true, mark_max_ratio: 0.1 }
+    }
+}
+
+/// RFC 8290; defaults of its section 5.2.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct FqCoDel {
+    pub target_us: u64,
+    pub interval_us: u64,
+    /// Bytes that a flow may send per turn.
+    pub quantum_bytes: u32,
+    /// Number of queues, to which flows are hashed.
+    pub flows: u32,
+    pub ecn: bool,
+}
+
+impl Default for FqCoDel {
+    fn default() -> Self {
+        let (target_us, interval_us) = (codel_target_us(), codel_interval_us());
+        FqCoDel { target_us, interval_us, quantum_bytes: 1514, flows: 1024, ecn: true }
+    }
+}
+
+/// RFC 9332; defaults of its appendix A.1, except `step_us` (the middle of the RFC's ramp from 0.8 to 1.2 ms, and
+/// Linux' default) and `classic_share`, which the RFC leaves open.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct DualPi2 {
+    /// Queueing delay that the classic queue aims at.
+    pub target_us: u64,
+    /// Longest RTT for which it is tuned.
+    pub rtt_max_us: u64,
+    /// Factor k between the probability of the low-latency queue and the root of the classic one.
+    pub coupling: f64,
+    /// Queueing time above which packets of the low-latency queue are marked.
+    pub step_us: u64,
+    /// Share of the classic queue while both have packets.
+    pub classic_share: f64,
+    /// Packets of all ECN-capable transports use the low-latency queue, not only those with ECT(1).
+    pub any_ect: bool,
+}
+
+impl Default for DualPi2 {
+    fn default() -> Self {
+        DualPi2 {
+            target_us: 15_000,
+            rtt_max_us: 100_000,
+            coupling: 2.0,
+            step_us: 1_000,
+            classic_share: 1.0 / 16.0,
+            any_ect: false,
+        }
+    }
 }
 
 impl Default for Queue {
@@ -197,6 +275,9 @@ pub struct TokenBucket {
     #[serde(default)]
     pub refill_us: u64,
 }
+
+/// Maximum number of queues of FQ-CoDel, as in Linux.
+const FLOWS_MAX: u32 = 65_536;
 
 fn one() -> f64 {
     1.0
@@ -314,16 +395,45 @@ impl Direction {
             }
             None => (),
         }
-        if let Queue::Red { min_bytes, max_bytes, max_ratio, weight, .. } = self.queue {
-            ratios.extend([max_ratio, weight]);
-            if min_bytes >= max_bytes {
-                return Err(bad("min_bytes of RED must be below max_bytes"));
-            }
-        }
+        ratios.extend(self.queue.check()?);
         if let Some(ratio) = ratios.into_iter().find(|r| !(0.0..=1.0).contains(r)) {
             return Err(bad(format!("{ratio} is not a probability")));
         }
         Ok(())
+    }
+}
+
+impl Queue {
+    /// Checks the values except probabilities, which are returned. Errors: `emulator.bad_spec`.
+    fn check(&self) -> Result<Vec<f64>> {
+        let positive = |name: &str, is_positive: bool| {
+            if is_positive { Ok(()) } else { Err(bad(format!("{name} must be above 0"))) }
+        };
+        match self {
+            Queue::Red { min_bytes, max_bytes, .. } if min_bytes >= max_bytes => {
+                Err(bad("min_bytes of RED must be below max_bytes"))
+            }
+            Queue::Red { max_ratio, weight, .. } => Ok(vec![*max_ratio, *weight]),
+            Queue::Pie(pie) => {
+                positive("update_us of PIE", pie.update_us > 0)?;
+                Ok(vec![pie.mark_max_ratio])
+            }
+            Queue::FqCoDel(fair) => {
+                positive("quantum_bytes of FQ-CoDel", fair.quantum_bytes > 0)?;
+                if (1..=FLOWS_MAX).contains(&fair.flows) {
+                    Ok(Vec::new())
+                } else {
+                    Err(bad(format!("flows of FQ-CoDel must be from 1 to {FLOWS_MAX}")))
+                }
+            }
+            Queue::DualPi2(dual) => {
+                positive("target_us of DualPI2", dual.target_us > 0)?;
+                positive("rtt_max_us of DualPI2", dual.rtt_max_us > 2)?;
+                positive("coupling of DualPI2", is_rate(dual.coupling))?;
+                Ok(vec![dual.classic_share])
+            }
+            Queue::DropTail { .. } | Queue::CoDel { .. } => Ok(Vec::new()),
+        }
     }
 }
 

@@ -62,6 +62,13 @@ fn fields_that_are_left_out_have_the_defaults_of_python() {
     assert!(read.token_bucket.is_some_and(|bucket| !bucket.shaper && bucket.refill_us == 0));
     let codel = direction(json!({"queue": {"kind": "codel"}})).unwrap().queue;
     assert_eq!(codel, Queue::CoDel { target_us: 5_000, interval_us: 100_000, ecn: true });
+    for (kind, expected) in [
+        ("pie", Queue::Pie(Pie::default())),
+        ("fq_codel", Queue::FqCoDel(FqCoDel::default())),
+        ("dualpi2", Queue::DualPi2(DualPi2::default())),
+    ] {
+        assert_eq!(direction(json!({"queue": {"kind": kind}})).unwrap().queue, expected);
+    }
     let drop_tail = direction(json!({"queue": {"kind": "drop_tail", "ce_threshold_us": 5}})).unwrap().queue;
     assert_eq!(drop_tail, Queue::DropTail { ce_threshold_us: Some(5), ce_threshold_bytes: None });
 }
@@ -82,6 +89,16 @@ fn directions_that_cannot_be_are_refused() {
         json!({"queue": {"kind": "fifo"}}),
         json!({"queue": {"kind": "red", "min_bytes": 20, "max_bytes": 20}}),
         json!({"queue": {"kind": "red", "min_bytes": 10, "max_bytes": 20, "weight": 1.5}}),
+        json!({"queue": {"kind": "pie", "interval_us": 5}}),
+        json!({"queue": {"kind": "pie", "update_us": 0}}),
+        json!({"queue": {"kind": "pie", "mark_max_ratio": 1.1}}),
+        json!({"queue": {"kind": "fq_codel", "quantum_bytes": 0}}),
+        json!({"queue": {"kind": "fq_codel", "flows": 0}}),
+        json!({"queue": {"kind": "fq_codel", "flows": 65_537}}),
+        json!({"queue": {"kind": "dualpi2", "target_us": 0}}),
+        json!({"queue": {"kind": "dualpi2", "rtt_max_us": 2}}),
+        json!({"queue": {"kind": "dualpi2", "coupling": 0.0}}),
+        json!({"queue": {"kind": "dualpi2", "classic_share": 1.5}}),
         json!({"loss": {"kind": "bernoulli", "ratio": 1.1}}),
         json!({"loss": {"kind": "bernoulli", "ratio": 0.1, "burst": 2}}),
         json!({"loss": {"kind": "gilbert_elliott", "good_to_bad": 0.1, "bad_to_good": -0.2}}),

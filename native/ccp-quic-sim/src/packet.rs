@@ -39,6 +39,10 @@ impl Packet for Datagram {
         self.ecn = Ecn::Ce;
     }
 
+    fn flow_id(&self) -> u64 {
+        (self.flow as u64) << 1 | u64::from(self.from == End::Receiver)
+    }
+
     fn hop(&mut self) -> bool {
         true
     }

@@ -84,6 +84,8 @@ pub(crate) struct Inband {
 #[derive(Clone, Debug)]
 pub struct SimPacket {
     pub(crate) connection: u32,
+    /// Sent by the end that receives data.
+    is_back: bool,
     len_bytes: u32,
     ecn: Ecn,
     hops: u8,
@@ -94,9 +96,11 @@ pub struct SimPacket {
 }
 
 impl SimPacket {
-    /// A packet as sent by a host. `ect`: its transport reacts to ECN marks.
+    /// A packet as sent by a host. `is_back`: by the end that receives data. `ect`: its transport reacts to ECN
+    /// marks.
     pub(crate) fn new(
         connection: u32,
+        is_back: bool,
         v6: bool,
         ect: bool,
         payload: Payload,
@@ -104,6 +108,7 @@ impl SimPacket {
     ) -> Self {
         SimPacket {
             connection,
+            is_back,
             len_bytes: ip_bytes(v6) + payload.len_bytes(),
             ecn: if ect { Ecn::Ect0 } else { Ecn::NotEct },
             hops: HOPS,
@@ -125,7 +130,7 @@ impl SimPacket {
 
     /// A probe or its reply.
     pub(crate) fn echo(v6: bool, payload: Payload) -> Self {
-        SimPacket::new(0, v6, false, payload, None)
+        SimPacket::new(0, false, v6, false, payload, None)
     }
 }
 
@@ -141,6 +146,14 @@ impl Packet for SimPacket {
 
     fn mark_ce(&mut self) {
         self.ecn = Ecn::Ce;
+    }
+
+    fn flow_id(&self) -> u64 {
+        let (is_probe, number) = match self.payload {
+            Payload::Probe { number, .. } | Payload::Echo { number, .. } => (true, number),
+            _ => (false, self.connection),
+        };
+        u64::from(number) << 2 | u64::from(is_probe) << 1 | u64::from(self.is_back)
     }
 
     fn hop(&mut self) -> bool {

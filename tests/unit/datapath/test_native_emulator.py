@@ -27,8 +27,11 @@ from experiments.netlab.spec import (
     CoDel,
     Direction,
     DropTail,
+    DualPI2,
+    FqCoDel,
     GilbertElliott,
     Pattern,
+    Pie,
     Red,
     TokenBucket,
 )
@@ -106,6 +109,9 @@ def refused(spec: bytes, tun_fds: list[int] | None = None) -> CcpError:
         Direction(loss=Bernoulli(0.5), queue=DropTail(ce_threshold_us=5, ce_threshold_bytes=1500)),
         Direction(loss=GilbertElliott(0.1, 0.2), queue=Red(min_bytes=1000, max_bytes=2000, ecn=False)),
         Direction(loss=Pattern((1, 5), repeat_every_pkts=9), queue=CoDel(target_us=1)),
+        Direction(queue=Pie(target_us=1, update_us=2, burst_us=3, ecn=False, mark_max_ratio=0.5)),
+        Direction(queue=FqCoDel(target_us=1, interval_us=2, quantum_bytes=300, flows=4, ecn=False)),
+        Direction(queue=DualPI2(1, 30, coupling=1.5, step_us=2, classic_share=0.5, any_ect=True)),
         Direction(token_bucket=TokenBucket(1e6, 3000, shaper=True, refill_us=10_000)),
     ],
 )

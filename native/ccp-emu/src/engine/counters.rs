@@ -13,7 +13,7 @@ pub struct Counters {
     pub dropped_loss_pkts: u64,
     /// The buffer was full.
     pub dropped_queue_pkts: u64,
-    /// Dropped by RED or CoDel.
+    /// Dropped by active queue management.
     pub dropped_aqm_pkts: u64,
     /// Rejected by the token bucket.
     pub dropped_policer_pkts: u64,

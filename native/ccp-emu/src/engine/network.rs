@@ -33,6 +33,10 @@ impl<P: Packet> Packet for Addressed<P> {
         self.packet.mark_ce();
     }
 
+    fn flow_id(&self) -> u64 {
+        self.packet.flow_id()
+    }
+
     fn hop(&mut self) -> bool {
         self.packet.hop()
     }

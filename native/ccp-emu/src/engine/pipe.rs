@@ -136,7 +136,13 @@ impl<P: Packet> Pipe<P> {
         };
         let at_once = self.sending.is_none() && self.held.is_none() && self.queue.is_empty();
         let rate_bytes_per_s = self.mean_bytes_per_s();
-        if !self.queue.push(now_ns, packet, at_once, rate_bytes_per_s, &mut self.counters) {
+        let counts = &mut self.counts;
+        let queued =
+            self.queue.push(now_ns, packet, at_once, rate_bytes_per_s, &mut self.counters, |dropped| {
+                let flow = counts.is_some().then(|| dropped.flow()).flatten();
+                note_dropped(counts, now_ns, flow, true);
+            });
+        if !queued {
             note_dropped(&mut self.counts, now_ns, flow, false);
         }
         self.start(now_ns, false);

@@ -3,6 +3,7 @@ use crate::packet::{Ecn, Judged, Packet};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TestPacket {
     pub id: u64,
+    pub flow: u64,
     pub len_bytes: u32,
     pub ecn: Ecn,
     pub hops: u8,
@@ -13,7 +14,15 @@ pub struct TestPacket {
 
 impl Default for TestPacket {
     fn default() -> Self {
-        TestPacket { id: 0, len_bytes: 1500, ecn: Ecn::NotEct, hops: 64, corrupted: false, ack: None }
+        TestPacket {
+            id: 0,
+            flow: 0,
+            len_bytes: 1500,
+            ecn: Ecn::NotEct,
+            hops: 64,
+            corrupted: false,
+            ack: None,
+        }
     }
 }
 
@@ -28,6 +37,10 @@ impl Packet for TestPacket {
 
     fn mark_ce(&mut self) {
         self.ecn = Ecn::Ce;
+    }
+
+    fn flow_id(&self) -> u64 {
+        self.flow
     }
 
     fn hop(&mut self) -> bool {

@@ -16,6 +16,10 @@ use crate::packet::{Ecn, Judged, Packet};
 /// Room for TCP and IP headers with all options, or the start of another packet.
 const HEAD_BYTES: usize = 120;
 
+/// The hash FNV-1a of 64 bits (G. Fowler, L. C. Noll, K.-P. Vo).
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
 const TCP_CHECKSUM: u16 = 16;
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
@@ -199,6 +203,17 @@ impl Packet for IpPacket {
         } else {
             self.head[1] |= 0x30;
         }
+    }
+
+    fn flow_id(&self) -> u64 {
+        let (addresses, protocol) = if self.is_ipv4() { (12..20, 9) } else { (8..IPV6_BYTES, 6) };
+        let at = self.ip_bytes();
+        let ports = if self.flow().is_some() { at..at + 4 } else { at..at };
+        let fields = [&self.head[addresses], &self.head[protocol..=protocol], &self.head[ports]];
+        fields
+            .into_iter()
+            .flatten()
+            .fold(FNV_BASIS, |id, byte| (id ^ u64::from(*byte)).wrapping_mul(FNV_PRIME))
     }
 
     fn hop(&mut self) -> bool {

@@ -181,7 +181,8 @@ impl World {
         let connection = &self.connections[index];
         let to = connection.other(from);
         let inband = self.inband.as_mut().map(|inband| inband.of_packet(connection, from));
-        let packet = SimPacket::new(index as u32, connection.v6, ect, payload, inband);
+        let packet =
+            SimPacket::new(index as u32, from == connection.receiver, connection.v6, ect, payload, inband);
         self.counters.sent_pkts += 1;
         self.network.arrive(self.now_ns, from, to, packet);
     }

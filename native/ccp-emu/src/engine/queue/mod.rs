@@ -1,11 +1,20 @@
-//! The queue before a transmitter: one FIFO, a buffer, and a discipline that drops or marks.
+//! The queue before a transmitter: a buffer, and a discipline that drops or marks.
 
 mod codel;
+mod dual_pi2;
+mod fifo;
+mod fq_codel;
+mod line;
+mod pi;
+mod pie;
 mod red;
 
-use std::collections::VecDeque;
-
 use codel::CoDel;
+use dual_pi2::DualPi2;
+use fifo::{Discipline, Fifo};
+use fq_codel::FqCoDel;
+use line::Waiting;
+use pie::Pie;
 use red::Red;
 
 use super::Counters;
@@ -22,34 +31,49 @@ enum Action {
     Drop,
 }
 
-#[derive(Clone, Debug)]
-struct Waiting<P> {
-    came_ns: u64,
-    packet: P,
+/// What happens to packets, for those who count it.
+struct Notes<'a, P> {
+    counters: &'a mut Counters,
+    sojourn_max_ns: &'a mut u64,
+    dropped: &'a mut dyn FnMut(P),
+}
+
+impl<P: Packet> Notes<'_, P> {
+    fn waited(&mut self, sojourn_ns: u64) {
+        *self.sojourn_max_ns = sojourn_ns.max(*self.sojourn_max_ns);
+    }
+
+    fn mark(&mut self, packet: &mut P) {
+        mark(packet, self.counters);
+    }
+
+    /// A waiting packet is dropped by the discipline.
+    fn drop(&mut self, packet: P) {
+        self.counters.dropped_aqm_pkts += 1;
+        (self.dropped)(packet);
+    }
 }
 
 #[derive(Clone, Debug)]
-enum Discipline {
-    DropTail { ce_threshold_ns: Option<u64>, ce_threshold_bytes: Option<u64> },
-    Red(Red),
-    CoDel(CoDel),
+enum Kind<P> {
+    Fifo(Fifo<P>),
+    FqCoDel(FqCoDel<P>),
+    DualPi2(DualPi2<P>),
 }
 
 #[derive(Clone, Debug)]
 pub struct Queue<P> {
-    waiting: VecDeque<Waiting<P>>,
-    bytes: u64,
+    kind: Kind<P>,
     buffer: Option<Buffer>,
     spec: Spec,
-    discipline: Discipline,
     random: Stream,
     sojourn_max_ns: u64,
 }
 
 impl<P: Packet> Queue<P> {
-    pub fn new(spec: Spec, buffer: Option<Buffer>, mtu_bytes: u32, random: Stream) -> Self {
-        let discipline = Discipline::new(spec, mtu_bytes);
-        Queue { waiting: VecDeque::new(), bytes: 0, buffer, spec, discipline, random, sojourn_max_ns: 0 }
+    pub fn new(spec: Spec, buffer: Option<Buffer>, mtu_bytes: u32, mut random: Stream) -> Self {
+        let kind = Kind::new(spec, mtu_bytes, &mut random);
+        Queue { kind, buffer, spec, random, sojourn_max_ns: 0 }
     }
 
     /// Changes buffer and discipline; waiting packets stay. An unchanged discipline keeps its state.
@@ -57,32 +81,47 @@ impl<P: Packet> Queue<P> {
         self.buffer = buffer;
         if self.spec != spec {
             self.spec = spec;
-            self.discipline = Discipline::new(spec, mtu_bytes);
+            let waiting = self.kind.take();
+            self.kind = Kind::new(spec, mtu_bytes, &mut self.random);
+            waiting.into_iter().for_each(|one| self.kind.push(one));
         }
     }
 
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        match &self.kind {
+            Kind::Fifo(fifo) => fifo.line.bytes(),
+            Kind::FqCoDel(fair) => fair.bytes(),
+            Kind::DualPi2(dual) => dual.bytes(),
+        }
     }
 
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        match &self.kind {
+            Kind::Fifo(fifo) => fifo.line.len(),
+            Kind::FqCoDel(fair) => fair.len(),
+            Kind::DualPi2(dual) => dual.len(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.len() == 0
     }
 
     /// Room for packets of this size; `None` without a limit.
     pub fn free_pkts(&self, mtu_bytes: u32) -> Option<u64> {
         self.buffer.map(|buffer| match buffer {
-            Buffer::Packets(maximum) => maximum.saturating_sub(self.waiting.len() as u64),
-            Buffer::Bytes(maximum) => maximum.saturating_sub(self.bytes) / u64::from(mtu_bytes.max(1)),
+            Buffer::Packets(maximum) => maximum.saturating_sub(self.len() as u64),
+            Buffer::Bytes(maximum) => maximum.saturating_sub(self.bytes()) / u64::from(mtu_bytes.max(1)),
         })
     }
 
+    /// Size of the packet whose turn it is.
     pub fn head_bytes(&self) -> Option<u32> {
-        self.waiting.front().map(|w| w.packet.len_bytes())
+        match &self.kind {
+            Kind::Fifo(fifo) => fifo.line.head_bytes(),
+            Kind::FqCoDel(fair) => fair.head_bytes(),
+            Kind::DualPi2(dual) => dual.head_bytes(),
+        }
     }
 
     /// Maximum queueing delay of packets that left since the last call.
@@ -92,13 +131,13 @@ impl<P: Packet> Queue<P> {
 
     /// The transmitter becomes idle.
     pub fn idle(&mut self, now_ns: u64) {
-        if let Discipline::Red(red) = &mut self.discipline {
-            red.idle(now_ns);
+        if let Kind::Fifo(fifo) = &mut self.kind {
+            fifo.idle(now_ns);
         }
     }
 
     /// Queues or drops a packet; returns whether it was queued. `at_once`: the transmitter is free, so it
-    /// needs no buffer.
+    /// needs no buffer. `dropped` gets waiting packets that are dropped for its sake.
     pub fn push(
         &mut self,
         now_ns: u64,
@@ -106,28 +145,25 @@ impl<P: Packet> Queue<P> {
         at_once: bool,
         rate_bytes_per_s: f64,
         counters: &mut Counters,
+        mut dropped: impl FnMut(P),
     ) -> bool {
-        let action = match &mut self.discipline {
-            Discipline::DropTail { ce_threshold_bytes: Some(threshold_bytes), .. }
-                if self.bytes > *threshold_bytes && packet.ecn() != Ecn::NotEct =>
-            {
-                Action::Signal
+        let mut action = Action::Pass;
+        match &mut self.kind {
+            Kind::Fifo(fifo) => {
+                action = fifo.arrival(now_ns, &packet, rate_bytes_per_s, &mut self.random);
             }
-            Discipline::Red(red) => red.arrival(now_ns, self.bytes, rate_bytes_per_s, &mut self.random),
-            Discipline::DropTail { .. } | Discipline::CoDel(_) => Action::Pass,
-        };
-        let ecn = match &self.discipline {
-            Discipline::Red(red) => red.ecn(),
-            Discipline::DropTail { .. } | Discipline::CoDel(_) => true,
-        };
-        if action == Action::Drop || action == Action::Signal && !(ecn && packet.ecn() != Ecn::NotEct) {
+            Kind::DualPi2(dual) => dual.advance(now_ns),
+            Kind::FqCoDel(_) => (),
+        }
+        if action == Action::Drop {
             counters.dropped_aqm_pkts += 1;
             return false;
         }
-        let len_bytes = u64::from(packet.len_bytes());
-        if !at_once && !self.fits(len_bytes) {
-            if let Discipline::Red(red) = &mut self.discipline {
-                red.overflow();
+        // A fair queue makes room for each packet.
+        let makes_room = matches!(self.kind, Kind::FqCoDel(_));
+        if !at_once && !makes_room && !self.fits(u64::from(packet.len_bytes())) {
+            if let Kind::Fifo(fifo) = &mut self.kind {
+                fifo.overflow();
             }
             counters.dropped_queue_pkts += 1;
             return false;
@@ -135,74 +171,56 @@ impl<P: Packet> Queue<P> {
         if action == Action::Signal {
             mark(&mut packet, counters);
         }
-        self.bytes += len_bytes;
-        self.waiting.push_back(Waiting { came_ns: now_ns, packet });
+        self.kind.push(Waiting { came_ns: now_ns, packet });
+        while !at_once && makes_room && !self.fits(0) {
+            let Kind::FqCoDel(fair) = &mut self.kind else { break };
+            fair.drop_of_longest(now_ns, |packet| {
+                counters.dropped_queue_pkts += 1;
+                dropped(packet);
+            });
+        }
         true
     }
 
     /// Puts an ACK into the place of the last waiting ACK of its connection, if that is superfluous then, and
     /// returns the latter: so an ACK never waits longer because others follow (RFC 3449, section 5.2.1).
     /// `Err`: the packet has to be queued.
-    pub fn replace_ack(&mut self, mut packet: P) -> Result<P, P> {
+    pub fn replace_ack(&mut self, packet: P) -> Result<P, P> {
         if packet.judge(&packet) == Judged::Unrelated {
             return Err(packet); // not an ACK: no need to search
         }
-        let mut judged = self.waiting.iter_mut().rev().map(|one| (packet.judge(&one.packet), one));
-        let Some((Judged::Superfluous, one)) = judged.find(|(judged, _)| *judged != Judged::Unrelated) else {
-            return Err(packet);
-        };
-        self.bytes += u64::from(packet.len_bytes());
-        std::mem::swap(&mut one.packet, &mut packet);
-        self.bytes -= u64::from(packet.len_bytes());
-        Ok(packet)
+        match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.line.replace_ack(packet),
+            Kind::FqCoDel(fair) => fair.replace_ack(packet),
+            Kind::DualPi2(dual) => dual.replace_ack(packet),
+        }
     }
 
+    /// Whether a packet of this size fits; for 0, whether the waiting ones do.
     fn fits(&self, len_bytes: u64) -> bool {
         match self.buffer {
             None => true,
-            Some(Buffer::Packets(maximum)) => (self.waiting.len() as u64) < maximum,
-            Some(Buffer::Bytes(maximum)) => self.bytes + len_bytes <= maximum,
+            Some(Buffer::Packets(maximum)) => self.len() as u64 + u64::from(len_bytes > 0) <= maximum,
+            Some(Buffer::Bytes(maximum)) => self.bytes() + len_bytes <= maximum,
         }
     }
 
-    /// The next packet to send; `dropped` gets packets that CoDel drops.
+    /// The next packet to send; `dropped` gets waiting packets that the discipline drops.
     pub fn pop(&mut self, now_ns: u64, counters: &mut Counters, mut dropped: impl FnMut(P)) -> Option<P> {
-        while let Some(Waiting { came_ns, mut packet }) = self.waiting.pop_front() {
-            self.bytes -= u64::from(packet.len_bytes());
-            let sojourn_ns = now_ns.saturating_sub(came_ns);
-            self.sojourn_max_ns = self.sojourn_max_ns.max(sojourn_ns);
-            let markable = packet.ecn() != Ecn::NotEct;
-            let action = match &mut self.discipline {
-                Discipline::CoDel(codel) => codel.departure(now_ns, sojourn_ns, self.bytes, markable),
-                Discipline::DropTail { ce_threshold_ns: Some(max_ns), .. }
-                    if sojourn_ns > *max_ns && markable =>
-                {
-                    Action::Signal
-                }
-                Discipline::DropTail { .. } | Discipline::Red(_) => Action::Pass,
-            };
-            match action {
-                Action::Pass => return Some(packet),
-                Action::Signal => {
-                    mark(&mut packet, counters);
-                    return Some(packet);
-                }
-                Action::Drop => {
-                    counters.dropped_aqm_pkts += 1;
-                    dropped(packet);
-                }
-            }
+        let sojourn_max_ns = &mut self.sojourn_max_ns;
+        let mut notes = Notes { counters, sojourn_max_ns, dropped: &mut dropped };
+        match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.pop(now_ns, &mut notes),
+            Kind::FqCoDel(fair) => fair.pop(now_ns, &mut notes),
+            Kind::DualPi2(dual) => dual.pop(now_ns, &mut notes),
         }
-        if let Discipline::CoDel(codel) = &mut self.discipline {
-            codel.empty();
-        }
-        None
     }
 }
 
-impl Discipline {
-    fn new(spec: Spec, mtu_bytes: u32) -> Self {
-        match spec {
+impl<P: Packet> Kind<P> {
+    fn new(spec: Spec, mtu_bytes: u32, random: &mut Stream) -> Self {
+        let mtu_bytes = u64::from(mtu_bytes);
+        Kind::Fifo(Fifo::new(match spec {
             Spec::DropTail { ce_threshold_us, ce_threshold_bytes } => Discipline::DropTail {
                 ce_threshold_ns: ce_threshold_us.map(|us| us.saturating_mul(1000)),
                 ce_threshold_bytes,
@@ -211,9 +229,34 @@ impl Discipline {
                 Discipline::Red(Red::new(min_bytes as f64, max_bytes as f64, max_ratio, weight, ecn))
             }
             Spec::CoDel { target_us, interval_us, ecn } => {
-                Discipline::CoDel(CoDel::new(target_us, interval_us, u64::from(mtu_bytes), ecn))
+                Discipline::CoDel(CoDel::new(target_us, interval_us, mtu_bytes, ecn))
             }
+            Spec::Pie(pie) => Discipline::Pie(Pie::new(pie, mtu_bytes)),
+            Spec::FqCoDel(fair) => {
+                return Kind::FqCoDel(FqCoDel::new(fair, mtu_bytes, random.up_to(u64::MAX)));
+            }
+            Spec::DualPi2(dual) => return Kind::DualPi2(DualPi2::new(dual)),
+        }))
+    }
+
+    /// Appends a packet, without a decision.
+    fn push(&mut self, one: Waiting<P>) {
+        match self {
+            Kind::Fifo(fifo) => fifo.line.push(one),
+            Kind::FqCoDel(fair) => fair.push(one),
+            Kind::DualPi2(dual) => dual.push(one),
         }
+    }
+
+    /// Takes all packets, in the order of their arrival.
+    fn take(&mut self) -> Vec<Waiting<P>> {
+        let mut all: Vec<_> = match self {
+            Kind::Fifo(fifo) => fifo.line.take().into(),
+            Kind::FqCoDel(fair) => fair.take(),
+            Kind::DualPi2(dual) => dual.take(),
+        };
+        all.sort_by_key(|one| one.came_ns);
+        all
     }
 }
 
@@ -224,5 +267,9 @@ fn mark(packet: &mut impl Packet, counters: &mut Counters) {
     }
 }
 
+#[cfg(test)]
+mod closed_loop;
+#[cfg(test)]
+mod shared_tests;
 #[cfg(test)]
 mod tests;
