@@ -25,6 +25,7 @@ EDGE: Final = 32.0
 """Ratios beyond it are drawn at the edge."""
 _TICKS: Final = (1 / 32, 1 / 8, 1 / 2, 1.0, 2.0, 8.0, 32.0)
 _ROW_IN: Final = 0.172
+_LEGEND_COLUMNS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -174,5 +175,12 @@ def next_to_each_other(evaluation: Evaluation, reference: Controller, side: str)
             f"Medians over {evaluation.repeats} seeds with 95 % intervals, {SIDES[side]}; "
             f"beyond 1/{EDGE:g} and {EDGE:g}: at the edge."
         )
-        style.finish(plot, axes, "Effects next to each other", "", note, list(handles.values()))
+        style.head(plot, "Effects next to each other", note)
+        axes.legend(
+            handles=list(handles.values()),
+            loc="lower right",
+            bbox_to_anchor=(1, 1.003),
+            ncols=_LEGEND_COLUMNS,
+            columnspacing=1.4,
+        )
     return plot

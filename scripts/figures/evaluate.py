@@ -75,7 +75,7 @@ def gallery() -> str:
             *(_furthest(own, subject, reference, verdict) for verdict in ("worse", "better")),
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", made(evaluation)])
+    return "\n".join([*lines, "", f"{len(evaluation.cases)} cases, {made(evaluation)}"])
 
 
 def _furthest(evaluation: Evaluation, subject: Controller, reference: Controller, verdict: str) -> str:
@@ -88,13 +88,10 @@ def _furthest(evaluation: Evaluation, subject: Controller, reference: Controller
 
 
 def made(evaluation: Evaluation) -> str:
-    """Return with which revision a kept evaluation was made, and how many cases and seeds it has."""
+    """Return with which revision a kept evaluation was made, and how many seeds it has."""
     git = evaluation.about["git"]
     revision = f"revision `{git['commit'][:12]}`{' with changes' if git['dirty'] else ''}" if git else ""
-    return (
-        f"{len(evaluation.cases)} cases, {evaluation.repeats} seeds, made on {evaluation.about['date'][:10]} "
-        f"with {revision or 'an unknown revision'}."
-    )
+    return f"{evaluation.repeats} seeds, made on {evaluation.about['date'][:10]} with {revision or 'an unknown revision'}."
 
 
 def agreement() -> str:
@@ -106,7 +103,9 @@ def agreement() -> str:
         f"{kind} {one.same} of {len(one.pairs)}, factor {written(one.apart(0.5))}"
         for kind, one in found.by_kind().items()
     )
-    drawn = f"Drawn cases of {', '.join(labels[:-1])} and {labels[-1]}: "
+    command = evaluation.about["command"]
+    share = float(command[command.index("--sample") + 1])
+    drawn = f"{100 * share:g} % of the cases of {', '.join(labels[:-1])} and {labels[-1]} were drawn. "
     by_kind = f"Effects with the same verdict, and the median factor, by kind of path: {kinds}."
     return f"{drawn}{agreements.said(found)} {by_kind} {made(evaluation)}"
 

@@ -8,13 +8,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from experiments.evaluate import evaluating
+from experiments.evaluate import evaluating, running, words
 from experiments.evaluate.command import app, compare_app
 from experiments.evaluate.controllers import resolve
 from experiments.evaluate.errors import EvaluateError
 from experiments.evaluate.evaluating import Order
 from experiments.evaluate.running import SIMULATOR, SOCKETS
 from experiments.results import SWEEP
+from experiments.runs.reports import RunReport
 
 MINE = Path(__file__).parents[4] / "ccplane/templates/mine.py"
 QUICK = ("--quick", "--jobs", "1", "--repeats", "6")
@@ -131,8 +132,6 @@ def test_root_also_runs_real_sockets_and_only_these_where_the_simulator_lacks_it
 
 
 def test_an_interrupted_evaluation_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from experiments.runs.reports import RunReport
-
     class Impatient(RunReport):
         done_runs = 0
 
@@ -147,3 +146,32 @@ def test_an_interrupted_evaluation_resumes(monkeypatch: pytest.MonkeyPatch) -> N
     assert len([one for one in sweep.parent.iterdir() if one.is_dir()]) == 3
     found = evaluating.evaluated(order(jobs=1), RunReport())
     assert (found.spent[0].runs, found.spent[0].now, found.complete) == (12, 9, True)
+
+
+def test_a_disturbed_run_does_not_count_and_is_repeated_on_real_sockets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evaluating.evaluated(order(jobs=1), RunReport())
+    (sweep,) = Path("out").glob(f"*/{SWEEP}")
+    file = next(sweep.parent.glob("*/metadata.json"))
+    metadata = json.loads(file.read_text())
+    file.write_text(json.dumps(metadata | {"processors": {"foreign_ratio": 0.5, "stolen_ratio": 0.0}}))
+
+    found = evaluating.evaluated(order(run=False), RunReport())
+    assert (found.spent[0].disturbed, found.spent[0].missing) == (1, 0)
+    assert "1 disturbed, which do not count" in words.spent_text(found)
+    (case,) = found.cases
+    one_less = sorted(
+        found.estimate(case, case.measures[0], SIMULATOR, one.algorithm).n
+        for one in (*found.subjects, *found.against)
+    )
+    assert one_less == [5, 6]
+
+    monkeypatch.setattr(running, "SOCKETS", SIMULATOR)
+    found = evaluating.evaluated(order(jobs=1), RunReport())
+    assert (found.spent[0].disturbed, found.spent[0].now) == (0, 1)
+
+
+def test_a_share_of_real_sockets_without_real_sockets_is_refused() -> None:
+    call("kernel/bbr", *QUICK, "--sample", "0.1", status=2)
+    call("kernel/bbr", "kernel/reno", *QUICK, "--sample", "0.1", status=2, of=compare_app)
