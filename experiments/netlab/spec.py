@@ -176,7 +176,7 @@ class DualPI2(Plain, frozen=True, tag_field="kind", tag="dualpi2"):
     """A low-latency and a classic queue with coupled signals (RFC 9332; defaults of its appendix A.1).
 
     Packets with ECT(1) or CE use the low-latency queue. A weighted round robin serves the queues. The step
-    stands for the RFC's ramp from 0.8 to 1.2 ms; it and the share of the classic queue are choices of ccplane.
+    stands for the ramp of the RFC from 0.8 to 1.2 ms. The RFC leaves the share of the classic queue open.
 
     Attributes:
         target_us: Queueing delay that the classic queue aims at [us]; also the interval of updates, unless a
