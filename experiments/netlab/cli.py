@@ -72,7 +72,7 @@ def trace(
     recording: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="Convert this recording: a Mahimahi trace, a CSV file with the columns `time` and `rate`, "
             "or a file of one of the data sets in docs/netlab.md.",
             show_default="draw a trace at random",
