@@ -215,9 +215,10 @@ class Adaptive(Hybrid):
 class _All(Hybrid, VectorAlgorithm):
     """One instance for all flows.
 
-    Use it for research. It shows what a learned policy adds to CUBIC.
-    Do not use it in production. On no path does it beat every competitor in throughput and delay, and its
-        policy was trained for RTTs of 10 to 200 ms, not for data centres.
+    Use it for research. It is a demonstration of the slides' idea: what a small learned policy adds to CUBIC.
+    Do not use it in production, in data centres, or above 200 Mbit/s. On no path does it beat every
+        competitor in throughput and delay, and its policy was trained for 6 to 192 Mbit/s and RTTs of 10 to
+        200 ms, without AQM, ECN and policers.
     Evidence: 1 of 23 claims tested on real sockets hold, 0 of 20 in the simulator
         (docs/papers/hyvar.md).
     More: docs/hyvar.md

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -143,11 +145,19 @@ def export_(
     typer.echo(f"{out}: sha256 {export.export(training.last_checkpoint(directory), out)}")
 
 
-@app.command("evaluate", epilog=options.examples("ccp train evaluate mine.safetensors"))
+@app.command(
+    "evaluate",
+    epilog=options.examples("ccp train evaluate mine.safetensors", "ccp train evaluate seed-*.safetensors"),
+)
 def evaluate_(
-    policy: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="Policy, *.safetensors.", show_default="the shipped policy"),
+    policies: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Policies, *.safetensors. Several policies, such as those of several seeds, are evaluated "
+            "on top of CUBIC.",
+            show_default="the shipped policy",
+        ),
     ] = None,
     training_directory: Annotated[
         Path | None,
@@ -166,10 +176,14 @@ def evaluate_(
     from ccp_algs.hyvar.policy import SHIPPED, load_policy
     from experiments.learning.evaluation import Contender, evaluate
 
-    act = load_policy(policy or SHIPPED).actions
+    acts = {file.stem: load_policy(file).actions for file in policies or [SHIPPED]}
+    if len(acts) == 1:
+        (act,) = acts.values()
+        learned = {"hybrid": Contender(act), "policy": Contender(act, heuristic=None)}
+    else:
+        learned = {name: Contender(act) for name, act in acts.items()}
     contenders = {
-        "hybrid": Contender(act),
-        "policy": Contender(act, heuristic=None),
+        **learned,
         "cubic": Contender(),
         "reno": Contender(heuristic="reno"),
         "bbr": Contender(heuristic="bbr"),
@@ -184,15 +198,23 @@ def evaluate_(
         typer.echo(found.to_json(orient="records"))
     else:
         # A pipe has no width; names must not be cut there.
-        (Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)).print(_table(found))
+        (Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)).print(
+            _table(found, list(acts) if len(acts) > 1 else [])
+        )
 
 
-def _table(found: pd.DataFrame) -> Table:
-    """Return medians over the paths, and quartiles of the per-path ratios to CUBIC."""
-    table = Table(title=f"{found['path'].nunique()} paths: medians; [quartiles]", title_justify="left")
+def _table(found: pd.DataFrame, several: Sequence[str] = ()) -> Table:
+    """Return medians over the paths, and quartiles of the per-path ratios to CUBIC.
+
+    Args:
+        found: Rows of `evaluate`.
+        several: Contenders for which the last row has the median, minimum and maximum of those medians.
+    """
+    title = f"{found['path'].nunique()} paths: medians; [quartiles]"
+    table = Table(title=escape(title), title_justify="left")
     table.add_column("")
     for name in ("utilisation", "queueing [ms]", "loss", "throughput / CUBIC", "queueing / CUBIC"):
-        table.add_column(name, justify="right")
+        table.add_column(escape(name), justify="right")
     cubic = found[found["contender"] == "cubic"].set_index("path")
     for name in found["contender"].unique():
         each = found[found["contender"] == name].set_index("path")
@@ -204,7 +226,21 @@ def _table(found: pd.DataFrame) -> Table:
             f"{each['loss_ratio'].median():.2%}",
             *(_quartiles(ratio) for ratio in ratios),
         )
+    if several:
+        of = found[found["contender"].isin(several)]
+        medians = of.groupby("contender")[["utilisation", "queueing_us", "loss_ratio"]].median()
+        table.add_section()
+        table.add_row(
+            escape(f"median of {len(several)} [ends]"),
+            _spread(medians["utilisation"], "{:.3f}"),
+            _spread(medians["queueing_us"] / 1e3, "{:.2f}"),
+            _spread(medians["loss_ratio"], "{:.2%}"),
+        )
     return table
+
+
+def _spread(values: pd.Series, text: str) -> str:
+    return "{} [{}, {}]".format(*(text.format(one) for one in (values.median(), values.min(), values.max())))
 
 
 def _quartiles(values: pd.Series) -> str:

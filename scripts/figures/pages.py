@@ -94,6 +94,7 @@ def blocks(page: Path) -> dict[str, Callable[[], str]]:
         "by-group": validation.by_group,
         "worst": validation.worst,
         "scoreboard": shown("claims"),
+        "r-tcp-harder": r_tcp.harder,
     }
 
 

@@ -178,4 +178,20 @@ def limits() -> Figure:
     )
 
 
+def harder() -> str:
+    """Return a table of the detector's errors where limiters are not exact, or where there are none."""
+    kept = part(NAME, f"harder{SIM}")
+    checks = {one.name: one.found for one in kept.checks if one.known}
+    lines = ["| condition | transfers | wrong verdicts in % | error of R in % |", "| --- | --- | --- | --- |"]
+    for name, wrong in checks.items():
+        what, _, condition = name.partition(", ")
+        if what not in ("missed", "false"):
+            continue
+        error = checks.get(f"rate error, {condition}")
+        shares = " ".join((f"{100 * wrong.value:.1f}", f"[{100 * wrong.low:.1f}, {100 * wrong.high:.1f}]"))
+        errors = "" if error is None else f"{100 * error.value:.1f}"
+        lines.append(f"| {condition} | {wrong.n} | {shares} | {errors} |")
+    return "\n".join(lines)
+
+
 FIGURES: Final = {"r-tcp-downloads": downloads, "r-tcp-sizes": sizes, "r-tcp-limits": limits}

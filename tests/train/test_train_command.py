@@ -35,8 +35,12 @@ def test_a_policy_is_trained_continued_exported_and_evaluated(tmp_path: Path) ->
     assert {row["contender"] for row in rows} == {"hybrid", "policy", "initial", "cubic", "reno", "bbr"}
     assert all(0 < row["utilisation"] < 1.1 for row in rows)
     table = ran("evaluate", str(second), "--paths", "2")
-    assert "throughput/CUBIC's" in table
+    assert "throughput / CUBIC" in table
+    assert "[ms]" in table
     assert "hybrid" in table
+    both = ran("evaluate", str(first), str(second), "--paths", "2")
+    assert "median of 2" in both
+    assert "hybrid" not in both
 
 
 def test_domain_and_reward_are_files(tmp_path: Path) -> None:

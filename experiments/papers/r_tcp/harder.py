@@ -4,8 +4,7 @@ The paper's limiters, as emulated, are exact token buckets, and no detector miss
 operators 1 to 3 add tokens in steps, like coarse timers; delays vary before or after the limiter; a second
 flow from another server comes and goes through the same limiter; the radio link behind it varies like a
 cellular one. The same radio links and a link with a second flow have no limiter, so limits found there are
-false. R-TCP observes transfers of 20 s with kernel CUBIC and BBRv1, each with its own network. The other
-detectors get the same ACKs, without bounds.
+false. R-TCP observes transfers of 20 s with kernel CUBIC and BBRv1, each with its own network.
 
 Bounds, stated before the first run, are those of the paper's Tables 8 and 9 for live networks. Errors refer
 to the limiter's rate, also where a second flow uses a part of it.
@@ -30,7 +29,7 @@ from experiments.papers.comparisons import Claim
 from experiments.papers.estimates import over_runs
 from experiments.papers.kept_traces import trace_file
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp.acks import DETECTORS, R_TCP, connections, judged, off
+from experiments.papers.r_tcp.acks import R_TCP, connections, judged, off
 from experiments.papers.r_tcp.operators import BUFFER_PKTS, LIMITED, OPERATORS, SAMPLE_INTERVAL_US
 from experiments.papers.r_tcp.runs import conditions
 from experiments.papers.r_tcp.traces import CCAS, START_S, recorded
@@ -240,10 +239,10 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def verdicts(result: Result) -> pd.DataFrame:
-    """Return the findings of each detector for each transfer of a run.
+    """Return the finding of R-TCP's detector for each transfer of a run.
 
     Returns:
-        A row for each: `flow`, `condition`, `operator`, `cca`, `detector`; `wrong_ratio`, 1 if a limit
+        A row for each: `flow`, `condition`, `operator`, `cca`; `wrong_ratio`, 1 if a limit
         was missed, or found where there is none, else 0; `rate_error_ratio`, |estimate - R| / R, NaN without
         one of them; `limited_s`, time from the transfer's start to the detection, NaN without one.
     """
@@ -256,30 +255,27 @@ def verdicts(result: Result) -> pd.DataFrame:
         limiter = limiters[f"path{flow.sender[1:]}"]
         rate_bytes_per_s = None if limiter is None else limiter.rate_bytes_per_s * PAYLOAD_SHARE
         for acks in connections(result, flow.name):
-            for detector in DETECTORS:
-                finding = judged(acks, detector)
-                at_us = finding.detected_at_us
-                rows.append(
-                    {
-                        "flow": flow.name,
-                        "condition": CONDITIONS[kind].label,
-                        "operator": operator,
-                        "cca": rest[0],
-                        "detector": detector,
-                        "wrong_ratio": float(finding.limited != (limiter is not None)),
-                        "rate_error_ratio": off(finding.rate_bytes_per_s, rate_bytes_per_s),
-                        "limited_s": NAN if at_us is None else (at_us - acks[0].time_us) / 1e6,
-                    }
-                )
+            finding = judged(acks, R_TCP)
+            at_us = finding.detected_at_us
+            rows.append(
+                {
+                    "flow": flow.name,
+                    "condition": CONDITIONS[kind].label,
+                    "operator": operator,
+                    "cca": rest[0],
+                    "wrong_ratio": float(finding.limited != (limiter is not None)),
+                    "rate_error_ratio": off(finding.rate_bytes_per_s, rate_bytes_per_s),
+                    "limited_s": NAN if at_us is None else (at_us - acks[0].time_us) / 1e6,
+                }
+            )
     return pd.DataFrame(rows)
 
 
 def _findings(runs: Runs) -> Findings:
     found = runs.rows(verdicts)
-    own = found[found["detector"] == R_TCP]
     values = ["wrong_ratio", "rate_error_ratio", "limited_s"]
     figure = plots.bars(
-        own,
+        found,
         "wrong_ratio",
         group="condition",
         by="cca",
@@ -288,16 +284,17 @@ def _findings(runs: Runs) -> Findings:
     )
     return Findings(
         [
-            Table.of(own, "R-TCP: wrong verdicts, errors, time until found", ["condition", "cca"], values),
-            Table.of(found, "All detectors", ["condition", "detector"], values[:2]),
+            Table.of(
+                found, "Wrong verdicts, errors of the rate, time until found", ["condition", "cca"], values
+            ),
         ],
         {"harder": figure},
-        checks(own),
+        checks(found),
     )
 
 
 def checks(found: pd.DataFrame) -> list[Check]:
-    """Check R-TCP's detector in each condition, in its rows of `verdicts`.
+    """Check R-TCP's detector in each condition, in rows of `verdicts`.
 
     Shares of wrong verdicts have the exact interval of a probability: each transfer has its own network.
     """
