@@ -140,21 +140,33 @@ impl<P: Packet> Queue<P> {
         true
     }
 
-    /// Puts an ACK into the place of the last waiting ACK of its connection, if that is superfluous then, and
-    /// returns the latter: so an ACK never waits longer because others follow (RFC 3449, section 5.2.1).
-    /// `Err`: the packet has to be queued.
-    pub fn replace_ack(&mut self, mut packet: P) -> Result<P, P> {
+    /// Puts an ACK into the place of the waiting ACKs of its connection that are superfluous then, which
+    /// `dropped` gets: of the oldest after the last one that is needed. So an ACK never waits longer because
+    /// others follow (RFC 3449, section 5.2.1). Returns the packet if it has to be queued.
+    pub fn replace_acks(&mut self, mut packet: P, mut dropped: impl FnMut(P)) -> Option<P> {
         if packet.judge(&packet) == Judged::Unrelated {
-            return Err(packet); // not an ACK: no need to search
+            return Some(packet); // not an ACK: no need to search
         }
-        let mut judged = self.waiting.iter_mut().rev().map(|one| (packet.judge(&one.packet), one));
-        let Some((Judged::Superfluous, one)) = judged.find(|(judged, _)| *judged != Judged::Unrelated) else {
-            return Err(packet);
-        };
+        let mut place = None;
+        for index in (0..self.waiting.len()).rev() {
+            match packet.judge(&self.waiting[index].packet) {
+                Judged::Unrelated => (),
+                Judged::Needed => break,
+                Judged::Superfluous => {
+                    let later = place.replace(index).and_then(|later| self.waiting.remove(later));
+                    if let Some(later) = later {
+                        self.bytes -= u64::from(later.packet.len_bytes());
+                        dropped(later.packet);
+                    }
+                }
+            }
+        }
+        let Some(one) = place.and_then(|place| self.waiting.get_mut(place)) else { return Some(packet) };
         self.bytes += u64::from(packet.len_bytes());
         std::mem::swap(&mut one.packet, &mut packet);
         self.bytes -= u64::from(packet.len_bytes());
-        Ok(packet)
+        dropped(packet);
+        None
     }
 
     fn fits(&self, len_bytes: u64) -> bool {
