@@ -104,7 +104,6 @@ def test_thinned_acks_carry_a_fast_flow_over_a_slow_way_back(family: Family) -> 
             goodput_mbit[thins] = sent(net, 5, family)
             link = net.stats()["link<"]
         assert (link.dropped_ack_pkts > 100) == thins
-        assert (link.dropped_queue_pkts > 100) == (not thins)
     assert goodput_mbit[True] > 0.9 * goodput_mbit[False]
 
 

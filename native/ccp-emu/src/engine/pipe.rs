@@ -121,19 +121,7 @@ impl<P: Packet> Pipe<P> {
             note_dropped(&mut self.counts, now_ns, flow, false);
             return;
         }
-        let packet = if self.direction.ack_filter {
-            match self.queue.replace_ack(packet) {
-                Ok(superfluous) => {
-                    self.counters.dropped_ack_pkts += 1;
-                    let flow = self.flow_counted(&superfluous);
-                    note_dropped(&mut self.counts, now_ns, flow, true);
-                    return;
-                }
-                Err(packet) => packet,
-            }
-        } else {
-            packet
-        };
+        let Some(packet) = self.after_ack_filter(now_ns, packet) else { return };
         let at_once = self.sending.is_none() && self.held.is_none() && self.queue.is_empty();
         let rate_bytes_per_s = self.mean_bytes_per_s();
         let counts = &mut self.counts;
@@ -146,6 +134,19 @@ impl<P: Packet> Pipe<P> {
             note_dropped(&mut self.counts, now_ns, flow, false);
         }
         self.start(now_ns, false);
+    }
+
+    /// Drops the waiting ACKs that a packet makes superfluous; returns it if it has to be queued.
+    fn after_ack_filter(&mut self, now_ns: u64, packet: P) -> Option<P> {
+        if !self.direction.ack_filter {
+            return Some(packet);
+        }
+        let (counts, counters) = (&mut self.counts, &mut self.counters);
+        self.queue.replace_acks(packet, |superfluous| {
+            counters.dropped_ack_pkts += 1;
+            let flow = counts.is_some().then(|| superfluous.flow()).flatten();
+            note_dropped(counts, now_ns, flow, true);
+        })
     }
 
     pub fn due_ns(&self) -> Option<u64> {

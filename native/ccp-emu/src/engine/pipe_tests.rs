@@ -144,6 +144,16 @@ fn an_ack_filter_forwards_the_newest_ack_in_the_place_of_the_oldest() {
 }
 
 #[test]
+fn an_ack_of_more_data_replaces_duplicates_too() {
+    let ack = |id, number| TestPacket { id, len_bytes: 60, ack: Some(number), ..TestPacket::default() };
+    let mut pipe = pipe(Direction { ack_filter: true, ..at_100_mbit() });
+    [(0, 1), (1, 2), (2, 2), (3, 2), (4, 3)].into_iter().for_each(|(id, n)| pipe.arrive(0, ack(id, n)));
+    assert_eq!((pipe.queue_pkts(), pipe.queue_bytes()), (1, 60));
+    assert_eq!(times(&run(&mut pipe, MS * 100)), [(10_004, 0), (10_009, 4)]);
+    assert_eq!(pipe.counters.dropped_ack_pkts, 3);
+}
+
+#[test]
 fn an_ack_needs_no_room_in_a_full_queue_if_it_replaces_another() {
     let ack = |id| TestPacket { id, len_bytes: 60, ack: Some(id), ..TestPacket::default() };
     let buffer = Some(Buffer::Packets(1));

@@ -74,9 +74,9 @@ impl<P: Packet> DualPi2<P> {
         if is_scalable { &mut self.low.line } else { &mut self.classic.line }
     }
 
-    /// As `Queue::replace_ack`.
-    pub fn replace_ack(&mut self, packet: P) -> Result<P, P> {
-        self.line(&packet).replace_ack(packet)
+    /// As `Queue::replace_acks`.
+    pub fn replace_acks(&mut self, packet: P, dropped: impl FnMut(P)) -> Option<P> {
+        self.line(&packet).replace_acks(packet, dropped)
     }
 
     pub fn push(&mut self, one: Waiting<P>) {

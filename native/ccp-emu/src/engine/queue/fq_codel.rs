@@ -70,14 +70,15 @@ impl<P: Packet> FqCoDel<P> {
         (mixed(packet.flow_id() ^ self.salt) % self.flows.len() as u64) as usize
     }
 
-    /// As `Queue::replace_ack`.
-    pub fn replace_ack(&mut self, packet: P) -> Result<P, P> {
+    /// As `Queue::replace_acks`.
+    pub fn replace_acks(&mut self, packet: P, dropped: impl FnMut(P)) -> Option<P> {
         let index = self.index(&packet);
         let line = &mut self.flows[index].line;
-        let before_bytes = line.bytes();
-        let replaced = line.replace_ack(packet);
-        self.bytes = self.bytes - before_bytes + line.bytes();
-        replaced
+        let before = (line.len(), line.bytes());
+        let packet = line.replace_acks(packet, dropped);
+        self.pkts -= before.0 - line.len();
+        self.bytes = self.bytes - before.1 + line.bytes();
+        packet
     }
 
     pub fn push(&mut self, one: Waiting<P>) {

@@ -35,16 +35,28 @@ impl<P: Packet> Line<P> {
         Some((now_ns.saturating_sub(came_ns), packet))
     }
 
-    /// As `Queue::replace_ack`.
-    pub fn replace_ack(&mut self, mut packet: P) -> Result<P, P> {
-        let mut judged = self.waiting.iter_mut().rev().map(|one| (packet.judge(&one.packet), one));
-        let Some((Judged::Superfluous, one)) = judged.find(|(judged, _)| *judged != Judged::Unrelated) else {
-            return Err(packet);
-        };
+    /// As `Queue::replace_acks`.
+    pub fn replace_acks(&mut self, mut packet: P, mut dropped: impl FnMut(P)) -> Option<P> {
+        let mut place = None;
+        for index in (0..self.waiting.len()).rev() {
+            match packet.judge(&self.waiting[index].packet) {
+                Judged::Unrelated => (),
+                Judged::Needed => break,
+                Judged::Superfluous => {
+                    let later = place.replace(index).and_then(|later| self.waiting.remove(later));
+                    if let Some(later) = later {
+                        self.bytes -= u64::from(later.packet.len_bytes());
+                        dropped(later.packet);
+                    }
+                }
+            }
+        }
+        let Some(one) = place.and_then(|place| self.waiting.get_mut(place)) else { return Some(packet) };
         self.bytes += u64::from(packet.len_bytes());
         std::mem::swap(&mut one.packet, &mut packet);
         self.bytes -= u64::from(packet.len_bytes());
-        Ok(packet)
+        dropped(packet);
+        None
     }
 
     pub fn take(&mut self) -> VecDeque<Waiting<P>> {

@@ -182,17 +182,17 @@ impl<P: Packet> Queue<P> {
         true
     }
 
-    /// Puts an ACK into the place of the last waiting ACK of its connection, if that is superfluous then, and
-    /// returns the latter: so an ACK never waits longer because others follow (RFC 3449, section 5.2.1).
-    /// `Err`: the packet has to be queued.
-    pub fn replace_ack(&mut self, packet: P) -> Result<P, P> {
+    /// Puts an ACK into the place of the waiting ACKs of its connection that are superfluous then, which
+    /// `dropped` gets: of the oldest after the last one that is needed. So an ACK never waits longer because
+    /// others follow (RFC 3449, section 5.2.1). Returns the packet if it has to be queued.
+    pub fn replace_acks(&mut self, packet: P, dropped: impl FnMut(P)) -> Option<P> {
         if packet.judge(&packet) == Judged::Unrelated {
-            return Err(packet); // not an ACK: no need to search
+            return Some(packet); // not an ACK: no need to search
         }
         match &mut self.kind {
-            Kind::Fifo(fifo) => fifo.line.replace_ack(packet),
-            Kind::FqCoDel(fair) => fair.replace_ack(packet),
-            Kind::DualPi2(dual) => dual.replace_ack(packet),
+            Kind::Fifo(fifo) => fifo.line.replace_acks(packet, dropped),
+            Kind::FqCoDel(fair) => fair.replace_acks(packet, dropped),
+            Kind::DualPi2(dual) => dual.replace_acks(packet, dropped),
         }
     }
 
