@@ -41,7 +41,7 @@ _LATE_CANDIDATES: Final = _SEVERAL_TRANSFERS | {
     *("bdp", "closed-loop", "download", "errors", "fairness", "false-positives", "grid", "lift", "tuning")
 }
 """Not `download-32mb`: repeated after the change, all simulated figures of CUBIC and BBRv1 were the same."""
-_SPARSE_EVENTS: Final = frozenset({"fig3", "next-to-cubic"})
+_SPARSE_EVENTS: Final = frozenset({"fast", "fig3", "next-to-cubic"})
 """Not `clean`, `false-switches`, `fig2`, `two-peers`: simulated figures stayed the same; nor `timing`, where
 nothing is marked or lost.
 """
