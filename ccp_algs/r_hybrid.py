@@ -229,7 +229,7 @@ class RHybrid(Algorithm):
         applies.
     Do not use it for short connections. A change of regime takes 23 to 28 s with the paper's constants, 0.6
         to 3.3 s in the mode `fast`.
-    Evidence: 3 of 3 claims tested on real sockets hold, 1 of 17 in the simulator
+    Evidence: 3 of 3 claims tested on real sockets hold, 1 of 19 in the simulator
         (docs/papers/r-hybrid.md).
     More: docs/r-hybrid.md
     """

@@ -41,7 +41,7 @@ _LATE_CANDIDATES: Final = _SEVERAL_TRANSFERS | {
     *("bdp", "closed-loop", "download", "errors", "fairness", "false-positives", "grid", "lift", "tuning")
 }
 """Not `download-32mb`: repeated after the change, all simulated figures of CUBIC and BBRv1 were the same."""
-_SPARSE_EVENTS: Final = frozenset({"fig3", "exps", "next-to-cubic"})
+_SPARSE_EVENTS: Final = frozenset({"fast", "fig3", "next-to-cubic"})
 """Not `clean`, `false-switches`, `fig2`, `two-peers`: simulated figures stayed the same; nor `timing`, where
 nothing is marked or lost.
 """
@@ -64,9 +64,7 @@ CHANGES: Final = (
     Change("hyvar", "2026-11-27T05:36:00+00:00", "packet trains"),
     Change("hyvar", "2026-11-27T12:45:00+00:00", "the price of losses", frozenset({"sharing"})),
     Change("r_hybrid", "2026-11-26T01:48:00+00:00", "the response to marks", frozenset({"fig3"})),
-    Change(
-        "r_hybrid", "2026-11-27T09:33:00+00:00", "the response to early marks", frozenset({"fig3", "exps"})
-    ),
+    Change("r_hybrid", "2026-11-27T09:33:00+00:00", "the response to early marks", frozenset({"fig3"})),
     Change("r_tcp", "2026-11-26T02:53:00+00:00", "the end of probes"),
     Change("r_tcp", "2026-11-27T02:48:00+00:00", "tokens of idle times", _WITH_IDLE_TIMES),
     Change("r_tcp", "2026-11-27T06:30:00+00:00", "caps before a verdict", _SEVERAL_TRANSFERS),
@@ -81,7 +79,7 @@ CHANGES: Final = (
         "r_hybrid",
         "2026-11-28T21:30:00+00:00",
         "the response to marks",
-        frozenset({"fig3", "exps"}),
+        frozenset({"fig3"}),
     ),
     Change("r_tcp", "2026-11-28T21:30:00+00:00", "candidates that are added late", _LATE_CANDIDATES),
     Change("bbr3", "2026-11-28T21:30:00+00:00", "rounds by packets", checks="bbr3"),
