@@ -4,6 +4,7 @@ use ccp_int::FlowKey;
 
 use super::Counters;
 use super::agenda::Agenda;
+use super::misbehaving::Misbehaving;
 use super::pipe::Pipe;
 use crate::int::{Hop, Telemetry};
 use crate::ip::Extension;
@@ -113,6 +114,7 @@ pub struct Network<P> {
     now_ns: u64,
     tapped: Vec<Tapped<P>>,
     telemetry: Option<Telemetry>,
+    misbehaving: Option<Misbehaving>,
     unroutable_pkts: u64,
     expired_pkts: u64,
 }
@@ -131,6 +133,7 @@ impl<P: Packet> Network<P> {
             agenda: Agenda::new(places.len()),
             arrivals: Agenda::new(places.len()),
             to_host_ns: min_delays_ns(&spec),
+            misbehaving: Misbehaving::new(&spec.nodes),
             places,
             spec,
             now_ns,
@@ -165,7 +168,13 @@ impl<P: Packet> Network<P> {
     /// A host sends a packet to another one. Call `advance` first.
     pub fn arrive(&mut self, now_ns: u64, from: usize, to: usize, packet: P) {
         self.now_ns = self.now_ns.max(now_ns);
-        self.forward(self.now_ns, from, None, Addressed { to, packet });
+        let Some(mut misbehaving) = self.misbehaving.take() else {
+            return self.forward(self.now_ns, from, None, Addressed { to, packet });
+        };
+        misbehaving.change(from, to, packet, |packet| {
+            self.forward(self.now_ns, from, None, Addressed { to, packet });
+        });
+        self.misbehaving = Some(misbehaving);
     }
 
     /// Counts a sent packet without a destination.

@@ -1,5 +1,6 @@
 //! IP packets in a TUN device's format.
 
+mod acknowledgment;
 mod checksum;
 mod datagram;
 mod extension;
