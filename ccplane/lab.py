@@ -17,7 +17,7 @@ from experiments.netlab.spec import (
 )
 from experiments.netlab.topologies import dumbbell, parking_lot, point_to_point
 from experiments.netlab.topology import bottleneck, two_hosts
-from experiments.traffic import Dash, Http, Iperf3, OnOff, Quic, start_traffic
+from experiments.traffic import Dash, Http, Iperf3, OnOff, Quic, Rtp, start_traffic
 
 __all__ = [
     "Bernoulli",
@@ -32,6 +32,7 @@ __all__ = [
     "OnOff",
     "Quic",
     "Radio",
+    "Rtp",
     "Topology",
     "bottleneck",
     "dumbbell",

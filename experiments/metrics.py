@@ -281,6 +281,34 @@ def viewing(playback: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("flow")
 
 
+def media(media_packets: pd.DataFrame) -> pd.DataFrame:
+    """Return the quality of each flow of media over RTP.
+
+    Args:
+        media_packets: Columns `flow`, `delay_us` (null for lost packets), `playout_us`.
+
+    Returns:
+        A row by flow: `sent_pkts`; `lost_pct` and `late_pct`, the shares of sent packets that never arrived,
+        and that arrived with a one-way delay above `playout_us` [%]; `delay_p50_us` and `delay_p95_us`, of
+        packets that arrived [us].
+    """
+    need(media_packets, "flow", "delay_us", "playout_us")
+    columns = ["sent_pkts", "lost_pct", "late_pct", "delay_p50_us", "delay_p95_us"]
+    rows = {}
+    for name, own in media_packets.groupby("flow", sort=False):
+        delays_us = own["delay_us"].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+        arrived_us = delays_us[~np.isnan(delays_us)]
+        late = delays_us > own["playout_us"].to_numpy(dtype=np.float64)
+        rows[str(name)] = (
+            len(own),
+            100 * (1 - len(arrived_us) / len(own)),
+            100 * float(late.mean()),
+            _percentile(arrived_us, 50),
+            _percentile(arrived_us, 95),
+        )
+    return pd.DataFrame(list(rows.values()), pd.Index(rows, dtype=object, name="flow"), columns)
+
+
 def jain_index(values: ArrayLike) -> float:
     """Return Jain's fairness index of n shares.
 

@@ -131,6 +131,16 @@ class Result:
         return self._table("playback")
 
     @cached_property
+    def media(self) -> pd.DataFrame:
+        """A row for each flow of media over RTP; empty without media."""
+        return self._table("media")
+
+    @cached_property
+    def media_packets(self) -> pd.DataFrame:
+        """A row for each packet of media."""
+        return self._table("media_packets")
+
+    @cached_property
     def int_summaries(self) -> pd.DataFrame:
         """In-band telemetry of flows, by interval; empty without telemetry."""
         return self._table("int_summaries")

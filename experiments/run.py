@@ -2,6 +2,7 @@
 
 from experiments.run import run
 from experiments.scenario import Scenario
+from experiments.traffic.spec import UNCONTROLLED
 
 result = run(Scenario.load("experiments/scenarios/two-flows.yaml"), out="out/two-flows")
 print(result.flows)
@@ -27,6 +28,7 @@ from experiments.runs.artifacts import made_into_tables
 from experiments.runs.recording import Recording
 from experiments.runs.session import Progress
 from experiments.scenario import Scenario
+from experiments.traffic.spec import UNCONTROLLED
 
 Recorder = Callable[[Scenario, Recording, Path, Progress], None]
 """Runs a checked scenario, and fills the recording; it may leave files in the directory."""
@@ -151,6 +153,8 @@ def judge(recording: Recording) -> None:
     """
     problems = Collector()
     for flow in recording.flows:
+        if flow.algorithm == UNCONTROLLED:
+            continue  # no TCP socket
         with problems.check():
             last = recording.congestion_of(flow)
             if not last:

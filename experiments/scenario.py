@@ -53,8 +53,9 @@ class FlowSpec(Plain, frozen=True):
         sender: Host that sends the data.
         receiver: Host that receives the data.
         algorithm: `kernel/NAME` is a kernel congestion control, such as `kernel/cubic`; `rtcp/cubic` and
-            `rtcp/bbr` are the kernel's under R-TCP; `quinn/cubic` is quinn's, over QUIC; all other names are
-            algorithms of ccplane: a name such as `cubic`, `FILE.py`, `FILE.py:Class` or `module:Class`.
+            `rtcp/bbr` are the kernel's under R-TCP; `quinn/cubic` is quinn's, over QUIC; `rtp/none` is for
+            media over RTP; all other names are algorithms of ccplane: a name such as `cubic`, `FILE.py`,
+            `FILE.py:Class` or `module:Class`.
         params: Parameters of ccplane's algorithm, or of R-TCP, that differ from the defaults.
         traffic: Traffic of the application.
         start_s: Start, since the start of the run [s].

@@ -34,6 +34,7 @@ class Run:
         scenario = scenario or result.scenario
         self._samples = result.flow_samples
         self._objects = result.objects
+        self._result = result
         self._flows = {one.name: one for one in scenario.flows}
         self._end_s = scenario.duration_s
 
@@ -78,6 +79,26 @@ class Run:
         if own.empty:
             times_s = [self._end_s - one.start_s for name, one in self._flows.items() if name.startswith(who)]
         return float(np.percentile(times_s, percentile)) * 1e3
+
+    def received_mbit(self, who: str) -> float:
+        """Return what flows' applications received in order, over the whole run [Mbit/s].
+
+        It differs from the goodput if a receiver acknowledges data that it did not receive.
+        """
+        flows = self._result.flows
+        own = flows[flows["flow"].str.startswith(who)]
+        return float(own["received_bytes"].sum()) / self._end_s / MBIT
+
+    def media(self, who: str, column: str, start_s: float = 0.0) -> float:
+        """Return a column of `metrics.media`, for the packets of a flow sent from some time on."""
+        packets = self._result.media_packets
+        own = packets[packets["flow"].str.startswith(who) & (packets["sent_s"] >= start_s)]
+        return float(metrics.media(own)[column].mean())
+
+    def breaker_s(self, who: str) -> float:
+        """Return the time until a circuit breaker of media trips; that of the whole run if none does [s]."""
+        media = self._result.media
+        return float(media[media["flow"].str.startswith(who)]["breaker_s"].fillna(self._end_s).min())
 
     def _rates(self, column: str, who: str, start_s: float, stop_s: float) -> list[float]:
         """Return the rate of a cumulative column for each flow [1/s].
@@ -222,5 +243,43 @@ def completion(
         "ms",
         lambda runs: runs[""].completion_ms(who, percentile, size_bytes),
         "less",
+        GOODPUT,
+    )
+
+
+def media_delay(who: str, start_s: float, base_ms: float) -> Measure:
+    """Return a measure of the one-way delay of media over RTP; its error is that of an RTT."""
+    return Measure(
+        "delay_p95",
+        "one-way delay p95 of the media",
+        "ms",
+        lambda runs: runs[""].media(who, "delay_p95_us", start_s) / 1e3,
+        "less",
+        RTT_P95,
+        empty=base_ms,
+    )
+
+
+def media_lost(who: str, start_s: float) -> Measure:
+    """Return a measure of the loss of media over RTP; below one packet in a thousand, it does not count."""
+    return Measure(
+        "lost",
+        "lost packets of the media",
+        "%",
+        lambda runs: runs[""].media(who, "lost_pct", start_s),
+        "less",
+        RETRANSMITTED,
+        0.1,
+    )
+
+
+def media_breaker(who: str) -> Measure:
+    """Return a measure of the circuit breakers of media over RTP."""
+    return Measure(
+        "breaker",
+        "time until a circuit breaker trips, or the end",
+        "s",
+        lambda runs: runs[""].breaker_s(who),
+        "more",
         GOODPUT,
     )

@@ -15,10 +15,10 @@ from experiments.evaluate.controllers import CUBIC
 from experiments.events import Event, SetLink
 from experiments.netlab.cellular import OPPORTUNITY_BYTES, Cellular, draw, write_trace
 from experiments.netlab.mobile import PROFILES, Drawn, buffer_pkts, draw_profile
-from experiments.netlab.spec import Buffer, Direction
+from experiments.netlab.spec import Buffer, Direction, Misbehaving
 from experiments.runs.shapes import Dumbbell
 from experiments.scenario import FlowSpec, Scenario
-from experiments.traffic.spec import Iperf3, Traffic
+from experiments.traffic.spec import Iperf3, Rtp, Traffic
 from experiments.units import MBIT
 
 Lineup = Callable[[str], Scenario]
@@ -26,6 +26,9 @@ Lineup = Callable[[str], Scenario]
 
 BULK: Final = Iperf3()
 """A transfer until the end of the run."""
+
+VIDEO: Final = Rtp(frames_per_s=25, frame_bytes=10_000)
+"""2 Mbit/s of video over RTP."""
 
 X: Final = ""
 """Stands for the algorithm in `Flow.algorithm`."""
@@ -51,7 +54,7 @@ class Flow:
     """A flow of a line-up, between hosts of its own.
 
     Attributes:
-        name: Its name; `x` is evaluated, `c` competes, `t` is thin or short.
+        name: Its name; `x` is evaluated, `c` competes, `t` is thin or short, `m` is media.
         algorithm: Its congestion control; `X` for the one that is evaluated.
         traffic: Its traffic.
         start_s: Its start [s].
@@ -89,10 +92,15 @@ def lineup(
     back: Direction | None = None,
     events: Sequence[Event] = (),
     ecn: bool = False,
+    misbehaving: Misbehaving | None = None,
 ) -> Lineup:
-    """Return flows over a path as a function of the algorithm that is evaluated."""
+    """Return flows over a path as a function of the algorithm that is evaluated.
+
+    The flow at position N of `who` has the receiver `rN`, from 1.
+    """
     access = tuple(Direction(delay_us=round(one.access_ms * 1000)) for one in who)
-    shape = Dumbbell(len(who), way, access=access, backward=back)
+    liars = () if misbehaving is None else (misbehaving,)
+    shape = Dumbbell(len(who), way, access=access, backward=back, misbehaving=liars)
 
     def scenario(algorithm: str) -> Scenario:
         specs = [

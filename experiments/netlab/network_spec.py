@@ -35,6 +35,7 @@ def emulator_spec(graph: Graph, seed: int) -> dict[str, Any]:
                 "addresses": [*addresses(i + 1)] if is_host else [],
                 "tun": i if is_host else None,
             }
+            | _misbehaves(graph, name)
         )
     links = [
         {
@@ -52,6 +53,15 @@ def emulator_spec(graph: Graph, seed: int) -> dict[str, Any]:
         "links": links,
         "routes": graph.table,
     }
+
+
+def _misbehaves(graph: Graph, host: str) -> dict[str, Any]:
+    for one in graph.misbehaving:
+        if one.host == host:
+            how = msgspec.structs.asdict(one)
+            del how["host"]
+            return {"misbehaves": how}
+    return {}
 
 
 def plain_direction(direction: Direction, name: str) -> dict[str, Any]:

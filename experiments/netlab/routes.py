@@ -18,7 +18,7 @@ from ccplane.base.errors import Collector
 from ccplane.base.names import close_names
 from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.inband import overhead_bytes
-from experiments.netlab.spec import Buffer, Direction, Int, Topology
+from experiments.netlab.spec import Buffer, Direction, Int, Misbehaving, Topology
 from experiments.netlab.topologies import check, direction_problems, well_typed
 
 NO_RATE_BUFFER_PKTS: Final = 1000
@@ -58,6 +58,7 @@ class Graph:
         mtu_bytes: Maximum IP packet [bytes].
         host_mtu_bytes: Maximum packet that hosts send; smaller, to leave room for telemetry headers [bytes].
         telemetry: In-band telemetry, if any.
+        misbehaving: Hosts whose acknowledgments mislead senders.
     """
 
     hosts: tuple[str, ...]
@@ -68,6 +69,7 @@ class Graph:
     mtu_bytes: int
     host_mtu_bytes: int
     telemetry: Int | None = None
+    misbehaving: tuple[Misbehaving, ...] = ()
 
     def route(self, source: str, destination: str) -> list[int]:
         """Return the indices of the arcs from one host to another.
@@ -259,6 +261,7 @@ def graph_of(topology: Topology) -> Graph:
         topology.mtu_bytes,
         topology.mtu_bytes - overhead_bytes(topology.telemetry, topology.hosts),
         topology.telemetry,
+        topology.misbehaving,
     )
     return graph.with_buffers()
 

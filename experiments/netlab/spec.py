@@ -389,6 +389,26 @@ class Int(Plain, frozen=True):
     echo: bool = False
 
 
+class Misbehaving(Plain, frozen=True):
+    """A host whose TCP acknowledgments mislead senders (Savage et al. 1999).
+
+    They are changed where they enter the network, so the host itself needs no special software. What the host
+    receives remains the truth: data that it acknowledges without having received them never arrive.
+
+    Attributes:
+        host: Name of the host.
+        ack_division: Number of acknowledgments that are sent instead of one, each for a part of its bytes.
+        optimistic: Whether everything that the sender has sent is acknowledged, received or not, from the
+            first 64 KiB of a connection on.
+        hides_marks: Whether acknowledgments never report ECN marks.
+    """
+
+    host: Name
+    ack_division: Annotated[int, Meta(ge=1, le=1000)] = 1
+    optimistic: bool = False
+    hides_marks: bool = False
+
+
 class Topology(Plain, frozen=True):
     """Hosts, routers and the links between them; packets take the route with the fewest links.
 
@@ -399,6 +419,7 @@ class Topology(Plain, frozen=True):
         mtu_bytes: Maximum IP packet of all links [bytes].
         telemetry: In-band telemetry; None for none. Hosts' packets are smaller than `mtu_bytes` by the
             headers.
+        misbehaving: Hosts whose acknowledgments mislead senders.
     """
 
     hosts: tuple[Name, ...]
@@ -406,3 +427,4 @@ class Topology(Plain, frozen=True):
     routers: tuple[Name, ...] = ()
     mtu_bytes: Annotated[int, Meta(ge=1280, le=65535)] = 1500
     telemetry: Int | None = None
+    misbehaving: tuple[Misbehaving, ...] = ()

@@ -188,6 +188,13 @@ def _problems(topology: Topology) -> Iterator[LabError]:
                 f"hosts[{i}]",
                 "give the host one link; a node with several links is a router",
             )
+    for i, one in enumerate(topology.misbehaving):
+        if one.host not in topology.hosts:
+            fix = close_names(one.host, topology.hosts, "host")
+            yield bad_value(f"unknown host `{one.host}`", f"misbehaving[{i}].host", fix)
+    for host, times in Counter(one.host for one in topology.misbehaving).items():
+        if times > 1:
+            yield bad_value(f"`{host}` is listed {times} times", "misbehaving", "list it once")
     yield from inband.problems(topology)
 
 

@@ -27,7 +27,17 @@ from experiments.netlab import traces
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import Direction
 from experiments.runs import one_path, reading
-from experiments.traffic.spec import QUIC, QUINN, TCP, Dash, Quic, Transport, transport_of
+from experiments.traffic.spec import (
+    QUIC,
+    QUINN,
+    TCP,
+    UDP,
+    UNCONTROLLED,
+    Dash,
+    Quic,
+    Transport,
+    transport_of,
+)
 from telemetry.receiver.times import times
 from telemetry.regime.errors import RegimeError
 from telemetry.regime.modes import mode_of, with_settings
@@ -147,11 +157,19 @@ class _Check:
         if algorithm is not None:
             for name, value in flow.params.items():
                 self._param(algorithm, name, value, f"{at}.params.{name}")
-        elif flow.algorithm.startswith((KERNEL, _QUINNS)) and flow.params:
+        elif flow.algorithm.startswith((KERNEL, _QUINNS, UNCONTROLLED)) and flow.params:
             self._no_params(flow.algorithm, f"{at}.params")
 
     def _algorithm(self, name: str, at: str, transport: Transport = TCP) -> AnyAlgorithm | None:
         """Return ccplane's algorithm of this name; None for other algorithms, and after an error."""
+        if (name == UNCONTROLLED) != (transport == UDP):
+            has = "cannot control media over RTP" if transport == UDP else "is for media over RTP"
+            message = f"`{name}` {has}"
+            fix = f"write {UNCONTROLLED} for flows with the traffic rtp, and for no other"
+            self._report("scenario.unknown_algorithm", message, at, fix=fix)
+            return None
+        if name == UNCONTROLLED:
+            return None
         feature = offering(name)
         if (name.startswith(KERNEL) or feature is not None) and transport == QUIC:
             why = "QUIC runs in the sending program, which has its own congestion control"
@@ -192,7 +210,9 @@ class _Check:
             "scenario.bad_param",
             f"`{algorithm}` takes no parameters",
             at,
-            "it is quinn's own algorithm"
+            "it stands for none"
+            if algorithm == UNCONTROLLED
+            else "it is quinn's own algorithm"
             if algorithm.startswith(_QUINNS)
             else "it is a kernel algorithm; their parameters apply to the whole machine",
             "remove the parameters, or use an algorithm of ccplane",
@@ -357,7 +377,7 @@ class _Check:
             used = {flow.algorithm for flow in self._scenario.flows}
             if not self._known(name, used, "flow's algorithm", f"{at}.algorithm"):
                 return
-        if name.startswith((KERNEL, _QUINNS)):
+        if name.startswith((KERNEL, _QUINNS, UNCONTROLLED)):
             self._no_params(name, f"{at}.param")
             return
         if (feature := offering(name)) is not None:
@@ -421,7 +441,7 @@ def own_of(scenario: Scenario, transports: Sequence[Transport] = (TCP, QUIC)) ->
 
 def is_own(algorithm: str) -> bool:
     """Return whether ccplane's agent runs an algorithm, not the kernel, quinn or a feature."""
-    return not algorithm.startswith((KERNEL, _QUINNS)) and offering(algorithm) is None
+    return not algorithm.startswith((KERNEL, _QUINNS, UNCONTROLLED)) and offering(algorithm) is None
 
 
 def peers_of(scenario: Scenario, receiver: ReceiverAgent) -> tuple[str, ...]:

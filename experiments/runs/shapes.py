@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from experiments.netlab import topologies
-from experiments.netlab.spec import Direction, Int, Plain, PositiveInt, Topology
+from experiments.netlab.spec import Direction, Int, Misbehaving, Plain, PositiveInt, Topology
 
 MtuBytes = Annotated[int, Meta(ge=1280, le=65535)]
 
@@ -60,6 +60,7 @@ class Dumbbell(Plain, frozen=True, tag_field="kind", tag="dumbbell"):
         backward: The bottleneck's opposite direction; None as in `Link.backward`.
         mtu_bytes: Maximum IP packet [bytes].
         telemetry: In-band telemetry; None for none.
+        misbehaving: Hosts whose acknowledgments mislead senders.
     """
 
     pairs: PositiveInt
@@ -68,6 +69,7 @@ class Dumbbell(Plain, frozen=True, tag_field="kind", tag="dumbbell"):
     backward: Direction | None = None
     mtu_bytes: MtuBytes = 1500
     telemetry: Int | None = None
+    misbehaving: tuple[Misbehaving, ...] = ()
 
     def expanded(self) -> Topology:
         """Return the topology."""
@@ -78,7 +80,7 @@ class Dumbbell(Plain, frozen=True, tag_field="kind", tag="dumbbell"):
             backward=self.backward,
             mtu_bytes=self.mtu_bytes,
         )
-        return msgspec.structs.replace(topology, telemetry=self.telemetry)
+        return msgspec.structs.replace(topology, telemetry=self.telemetry, misbehaving=self.misbehaving)
 
 
 class ParkingLot(Plain, frozen=True, tag_field="kind", tag="parking_lot"):

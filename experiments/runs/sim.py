@@ -230,11 +230,11 @@ class _Session:
     def finish(self) -> None:
         self._recording.socket_rows = self._datapath.rows()
         outcomes = msgspec.json.decode(self._datapath.outcomes(), type=list[sim_traffic.Outcome])
-        for flow, outcome in zip(self._recording.flows, outcomes, strict=False):
+        for spec, flow, outcome in zip(self._scenario.flows, self._recording.flows, outcomes, strict=False):
             if outcome.start_us is None:
                 continue
             self._recording.note("flow_start", outcome.start_us, flow=flow.name)
-            flow.traffic = sim_traffic.result(outcome)
+            flow.traffic = sim_traffic.result(outcome, spec.traffic)
             flow.end_us = outcome.end_us
             if outcome.end_us is not None:
                 self._recording.note("flow_end", outcome.end_us, flow=flow.name, complete=outcome.complete)

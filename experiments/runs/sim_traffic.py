@@ -8,8 +8,15 @@ import msgspec
 
 from experiments.runs.recording import FlowRecord
 from experiments.traffic.pulses import durations
-from experiments.traffic.running import FlowSockets, ObjectResult, TrafficResult
-from experiments.traffic.spec import Http, Iperf3, OnOff
+from experiments.traffic.running import (
+    FlowSockets,
+    Media,
+    MediaPacket,
+    MediaReport,
+    ObjectResult,
+    TrafficResult,
+)
+from experiments.traffic.spec import Http, Iperf3, OnOff, Rtp, Traffic
 
 if TYPE_CHECKING:
     from experiments.scenario import FlowSpec, Scenario
@@ -52,6 +59,13 @@ def _app(flow: FlowSpec, duration_s: float, seed: int) -> dict[str, Any]:
                 for on_s, off_s in _phases(pulses, duration_s, seed)
             ]
             return {"kind": "on_off", "phases_us": phases_us, "rate_bytes_per_s": pulses.rate_bytes_per_s}
+        case Rtp() as media:
+            return {
+                "kind": "rtp",
+                "frames_per_s": media.frames_per_s,
+                "frame": media.packets_bytes,
+                "report_us": round(media.reports_every_s * 1e6),
+            }
         case other:
             raise AssertionError(f"the scenario was validated, but has {other}")
 
@@ -91,6 +105,24 @@ class Object(msgspec.Struct, frozen=True):
     new_connection: bool
 
 
+class Packet(msgspec.Struct, frozen=True):
+    """A packet of media of an `Outcome`; fields as in `experiments.traffic.MediaPacket`."""
+
+    frame: int
+    len_bytes: int
+    sent_us: int
+    arrived_us: int | None
+
+
+class Report(msgspec.Struct, frozen=True):
+    """A report on them; fields as in `experiments.traffic.MediaReport`, with the loss in 1/256."""
+
+    arrived_us: int
+    fraction_lost: int
+    highest: int
+    rtt_us: int | None
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """The outcome of a plan, as reported by the simulator.
 
@@ -102,6 +134,8 @@ class Outcome(msgspec.Struct, frozen=True):
         received_bytes: Payload that arrived in order.
         retrans_pkts: Retransmitted segments.
         objects: Completed downloads, in order of completion.
+        packets: Packets of media, in the order of sending.
+        reports: Reports on them.
     """
 
     name: str
@@ -111,9 +145,11 @@ class Outcome(msgspec.Struct, frozen=True):
     received_bytes: int
     retrans_pkts: int
     objects: tuple[Object, ...] = ()
+    packets: tuple[Packet, ...] = ()
+    reports: tuple[Report, ...] = ()
 
 
-def result(outcome: Outcome) -> TrafficResult | None:
+def result(outcome: Outcome, traffic: Traffic) -> TrafficResult | None:
     """Return the traffic result of a flow; None if it did not start or end."""
     if outcome.start_us is None or outcome.end_us is None:
         return None
@@ -134,4 +170,18 @@ def result(outcome: Outcome) -> TrafficResult | None:
             )
             for one in outcome.objects
         ),
+        media=_media(outcome, traffic) if isinstance(traffic, Rtp) else None,
+    )
+
+
+def _media(outcome: Outcome, spec: Rtp) -> Media:
+    return Media(
+        tuple(MediaPacket(*msgspec.structs.astuple(one)) for one in outcome.packets),
+        tuple(
+            MediaReport(one.arrived_us, one.fraction_lost / 256, one.highest, one.rtt_us)
+            for one in outcome.reports
+        ),
+        1 / spec.frames_per_s,
+        spec.reports_every_s,
+        spec.playout_ms * 1000,
     )

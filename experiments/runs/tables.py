@@ -19,7 +19,7 @@ import pyarrow.parquet
 from experiments import metrics
 from experiments.features import features
 from experiments.netlab.linkstats import SAMPLE_COLUMNS
-from experiments.runs import int_tables, regime_tables
+from experiments.runs import int_tables, media_tables, regime_tables
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 from experiments.traffic import ConnectionSample
 
@@ -110,6 +110,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
         "received_bytes": _I64,
         "completion_s": _F64,
     },
+    **media_tables.COLUMNS,
     **int_tables.COLUMNS,
     **regime_tables.COLUMNS,
     **_OF_FEATURES,
@@ -150,14 +151,14 @@ def _typed(frame: pd.DataFrame, name: str) -> pa.Table:
 def read(directory: Path, name: str) -> pd.DataFrame:
     """Return a table, with null in columns that an older result lacks.
 
-    Tables of video, in-band telemetry, regimes and features are empty if the run had none.
+    Tables of video, media, in-band telemetry, regimes and features are empty if the run had none.
 
     Raises:
         OSError: If the file does not exist.
         pyarrow.ArrowInvalid: If it is not a Parquet file.
     """
     file = directory / f"{name}.parquet"
-    added = {"playback", *int_tables.COLUMNS, *regime_tables.COLUMNS, *_OF_FEATURES}
+    added = {"playback", *media_tables.COLUMNS, *int_tables.COLUMNS, *regime_tables.COLUMNS, *_OF_FEATURES}
     absent = name in added and not file.exists()
     nothing = pd.DataFrame(columns=list(COLUMNS[name]))
     table = _typed(nothing, name) if absent else pyarrow.parquet.read_table(file)
@@ -180,6 +181,7 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
         "objects": _objects(recording),
         "playback": _playback(recording),
         "flows": _flows(recording, samples),
+        **media_tables.made(recording),
         **int_tables.made(recording),
         **regime_tables.made(recording),
         **{name: frame for one in features() for name, frame in one.tables(recording).items()},

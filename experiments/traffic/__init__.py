@@ -1,7 +1,7 @@
 """Traffic of flows: real programs that send real data between hosts of the lab.
 
-There is one description (`Iperf3`, `Http`, `Quic`, `OnOff`, `Dash`: plain data, part of scenarios), one way
-to start it (`start_traffic()`), and one kind of result (`TrafficResult`).
+There is one description (`Iperf3`, `Http`, `Quic`, `OnOff`, `Dash`, `Rtp`: plain data, part of scenarios),
+one way to start it (`start_traffic()`), and one kind of result (`TrafficResult`).
 
 This package may import `experiments.netlab`, `experiments.examples`, msgspec and NumPy, but never
 `ccplane.agent` or `ccp_algs`: here the congestion control of a flow is only a name.
@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 from experiments.traffic.running import (
     ConnectionSample,
     FlowSockets,
+    Media,
+    MediaPacket,
+    MediaReport,
     ObjectResult,
     Played,
     RunningTraffic,
     TrafficResult,
 )
-from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, Traffic
+from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, Rtp, Traffic
 
 if TYPE_CHECKING:
     from experiments.traffic.start import start_traffic
@@ -28,10 +31,14 @@ __all__ = [
     "FlowSockets",
     "Http",
     "Iperf3",
+    "Media",
+    "MediaPacket",
+    "MediaReport",
     "ObjectResult",
     "OnOff",
     "Played",
     "Quic",
+    "Rtp",
     "RunningTraffic",
     "Traffic",
     "TrafficResult",

@@ -126,6 +126,59 @@ class ConnectionSample:
 
 
 @dataclass(frozen=True)
+class MediaPacket:
+    """A packet of media.
+
+    Attributes:
+        frame: Number of its frame, from 0.
+        len_bytes: Its payload.
+        sent_us: When it was sent, on the clock of the run [us].
+        arrived_us: When it arrived [us]; None if it was lost.
+    """
+
+    frame: int
+    len_bytes: int
+    sent_us: int
+    arrived_us: int | None
+
+
+@dataclass(frozen=True)
+class MediaReport:
+    """A receiver report (RFC 3550, section 6.4.2).
+
+    Attributes:
+        arrived_us: When it arrived at the sender, on the clock of the run [us].
+        fraction_lost: Share of packets lost since the report before.
+        highest: Highest sequence number received.
+        rtt_us: RTT by its echo of a sender report [us]; None before it echoes one.
+    """
+
+    arrived_us: int
+    fraction_lost: float
+    highest: int
+    rtt_us: int | None
+
+
+@dataclass(frozen=True)
+class Media:
+    """What happened to media over RTP.
+
+    Attributes:
+        packets: All packets, in the order of sending.
+        reports: The reports that arrived, in order.
+        frame_s: Time between frames [s].
+        report_s: Time between reports [s].
+        playout_us: One-way delay above which a packet is late [us].
+    """
+
+    packets: tuple[MediaPacket, ...]
+    reports: tuple[MediaReport, ...]
+    frame_s: float
+    report_s: float
+    playout_us: int
+
+
+@dataclass(frozen=True)
 class TrafficResult:
     """Results of the applications; values that a program does not report are None, never 0.
 
@@ -137,6 +190,7 @@ class TrafficResult:
         objects: Completed downloads, in order of completion; empty for other traffic.
         playback: Played segments, in order; empty without video.
         samples: Samples of connections, in order of time, if the kernel does not sample them.
+        media: Packets and reports of media over RTP; None for other traffic.
     """
 
     received_bytes: int | None
@@ -146,6 +200,7 @@ class TrafficResult:
     objects: tuple[ObjectResult, ...] = ()
     playback: tuple[Played, ...] = ()
     samples: tuple[ConnectionSample, ...] = ()
+    media: Media | None = None
 
     @property
     def goodput_bytes_per_s(self) -> float | None:

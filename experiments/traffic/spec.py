@@ -105,13 +105,60 @@ class Dash(Plain, frozen=True, tag_field="kind", tag="dash"):
     segments: Annotated[int, Meta(ge=1, le=12)] = 12
 
 
-Transport = Literal["tcp", "quic"]
+class Rtp(Plain, frozen=True, tag_field="kind", tag="rtp"):
+    """Media over RTP (RFC 3550): frames over UDP at a constant rate, without congestion control.
+
+    The defaults are those of telephony: 20 ms of G.711 in a packet (RFC 3551, sections 4.2 and 4.5.14).
+
+    Attributes:
+        frames_per_s: Frames per second.
+        frame_bytes: Size of a frame [bytes]; frames above 1,200 bytes are sent as several packets, back to
+            back.
+        playout_ms: One-way delay above which a packet is too late to be played [ms]. The default is the
+            limit for conversations in ITU-T G.114.
+        report_s: Interval of RTCP reports [s]; None for 360 divided by the rate in kbit/s, at most 5 s
+            (RFC 3550, section 6.2). It is not randomized.
+    """
+
+    frames_per_s: PositiveFloat = 50.0
+    frame_bytes: Annotated[int, Meta(ge=12, le=1 << 20)] = 160
+    playout_ms: PositiveInt = 150
+    report_s: PositiveFloat | None = None
+
+    @property
+    def packets_bytes(self) -> list[int]:
+        """Payload of each packet of a frame, in sizes that differ by at most one [bytes]."""
+        count = -(-self.frame_bytes // _MAX_PAYLOAD_BYTES)
+        return [(self.frame_bytes + n) // count for n in range(count)]
+
+    @property
+    def reports_every_s(self) -> float:
+        """The interval of RTCP reports [s]."""
+        if self.report_s is not None:
+            return self.report_s
+        whole_bytes = self.frame_bytes + len(self.packets_bytes) * _HEADER_BYTES
+        return min(5.0, 360 / (8e-3 * whole_bytes * self.frames_per_s))
+
+
+_MAX_PAYLOAD_BYTES: Final = 1200
+_HEADER_BYTES: Final = 40
+"""IPv4, UDP and RTP: the bandwidth of a session includes them (RFC 3550, section 6.2)."""
+DRAIN_S: Final = 1.0
+"""Time after the last packet in which packets of media may still arrive [s]."""
+
+UNCONTROLLED: Final = "rtp/none"
+"""Algorithm of flows of `Rtp`."""
+
+Transport = Literal["tcp", "quic", "udp"]
 TCP: Final = "tcp"
 QUIC: Final = "quic"
+UDP: Final = "udp"
 
-Traffic = Iperf3 | Http | Quic | OnOff | Dash
+Traffic = Iperf3 | Http | Quic | OnOff | Dash | Rtp
 
 
 def transport_of(traffic: Traffic) -> Transport:
     """Return the transport of a flow."""
+    if isinstance(traffic, Rtp):
+        return UDP
     return QUIC if isinstance(traffic, Quic) else TCP

@@ -10,8 +10,9 @@ from experiments.traffic.bulk import BulkTraffic
 from experiments.traffic.dash import DashTraffic
 from experiments.traffic.on_off import OnOffTraffic
 from experiments.traffic.quic import QuicOptions, QuicTraffic
+from experiments.traffic.rtp import RtpTraffic
 from experiments.traffic.running import RunningTraffic
-from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, Traffic
+from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, Rtp, Traffic
 from experiments.traffic.web import HttpTraffic
 
 
@@ -41,7 +42,7 @@ def start_traffic(
         sender: Host that sends the data.
         receiver: Host that receives the data.
         congestion: Congestion control of the sender's sockets, such as `cubic`; for `Quic`, `quinn/cubic`, or
-            one of an agent, such as `ccp.cubic`.
+            one of an agent, such as `ccp.cubic`; ignored for `Rtp`.
         family: Address family.
         duration_s: Duration of the flow [s]; the traffic is stopped then.
         seed: Random seed.
@@ -68,3 +69,5 @@ def start_traffic(
             return OnOffTraffic(spec, sender, receiver, seed=seed, **at)
         case Dash():
             return DashTraffic(spec, sender, receiver, **at)
+        case Rtp():
+            return RtpTraffic(spec, sender, receiver, family=family, duration_s=duration_s, port=port)

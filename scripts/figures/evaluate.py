@@ -91,7 +91,8 @@ def made(evaluation: Evaluation) -> str:
     """Return with which revision a kept evaluation was made, and how many seeds it has."""
     git = evaluation.about["git"]
     revision = f"revision `{git['commit'][:12]}`{' with changes' if git['dirty'] else ''}" if git else ""
-    return f"{evaluation.repeats} seeds, made on {evaluation.about['date'][:10]} with {revision or 'an unknown revision'}."
+    day = evaluation.about["date"][:10]
+    return f"{evaluation.repeats} seeds, made on {day} with {revision or 'an unknown revision'}."
 
 
 def agreement() -> str:

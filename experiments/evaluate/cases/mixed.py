@@ -25,16 +25,19 @@ from experiments.evaluate.measures import (
     Runs,
     completion,
     goodput,
+    media_delay,
+    media_lost,
     retransmitted,
     rtt,
 )
 from experiments.evaluate.paths import (
+    VIDEO,
     Flow,
     flows,
     lineup,
     rival,
 )
-from experiments.traffic.spec import Http, Iperf3
+from experiments.traffic.spec import UNCONTROLLED, Http, Iperf3, Rtp
 from experiments.units import MBIT
 
 
@@ -133,7 +136,22 @@ def _real_time() -> list[Case]:
                 rtt(95, "t", STEADY_S, base_ms=RTT_MS, label="RTT p95 of the thin flow"),
                 retransmitted("t", STEADY_S, label="retransmitted by the thin flow"),
             ),
-        )
+        ),
+        *(
+            Case(
+                f"rtp-{name}",
+                criteria.REAL_TIME,
+                f"{name} over RTP next to four flows",
+                f"Four flows next to {about} over RTP, without congestion control; 2 BDP.",
+                "drop-tail",
+                {"": lineup(usual(2), (*flows(4), Flow("m1", UNCONTROLLED, traffic)), 30)},
+                (media_delay("m", STEADY_S, RTT_MS / 2), media_lost("m", STEADY_S)),
+            )
+            for name, about, traffic in (
+                ("voice", "64 kbit/s of voice (20 ms in a packet)", Rtp()),
+                ("video", "2 Mbit/s of video (25 frames/s)", VIDEO),
+            )
+        ),
     ]
 
 

@@ -15,12 +15,19 @@ from experiments.evaluate.cases.base import (
 )
 from experiments.evaluate.controllers import CUBIC
 from experiments.evaluate.measures import (
+    GOODPUT,
+    Measure,
+    Run,
+    Runs,
     completion,
     goodput,
+    media_breaker,
+    media_lost,
     retransmitted,
     rtt,
 )
 from experiments.evaluate.paths import (
+    VIDEO,
     Flow,
     both_ways,
     change,
@@ -36,12 +43,13 @@ from experiments.netlab.spec import (
     DropTail,
     DualPI2,
     FqCoDel,
+    Misbehaving,
     Pie,
     Queue,
     Red,
     Reorder,
 )
-from experiments.traffic.spec import Http, Iperf3
+from experiments.traffic.spec import UNCONTROLLED, Http, Iperf3
 from experiments.units import MBIT
 
 
@@ -110,6 +118,22 @@ def _dual_pi2() -> Case:
             rtt(95, start_s=CONVERGED_S, base_ms=RTT_MS),
         ),
     )
+
+
+def _breakers() -> list[Case]:
+    media = Flow("m1", UNCONTROLLED, VIDEO)
+    return [
+        Case(
+            "breaker",
+            criteria.BREAKERS,
+            "2 Mbit/s of video on a narrow path",
+            "Four flows next to 2 Mbit/s of video over RTP for 40 s; 10 Mbit/s, 40 ms, 0.5 BDP. The circuit "
+            "breakers are those of RFC 8083: no reports, no progress, ten times the rate of TCP.",
+            "drop-tail",
+            {"": lineup(path(10, RTT_MS, 0.5), (*flows(4), media), 40)},
+            (media_breaker("m"), media_lost("m", STEADY_S)),
+        )
+    ]
 
 
 def _delays() -> list[Case]:
@@ -237,6 +261,51 @@ def _changes() -> list[Case]:
     ]
 
 
+def _misbehaving() -> list[Case]:
+    kinds: dict[str, tuple[str, str, Misbehaving]] = {
+        "divided-acks": (
+            "a receiver that divides acknowledgments",
+            "sends ten acknowledgments instead of one",
+            Misbehaving("r1", ack_division=10),
+        ),
+        "optimistic-acks": (
+            "a receiver that acknowledges what it did not receive",
+            "acknowledges all that was sent, so that the sender sees no loss and repeats nothing",
+            Misbehaving("r1", optimistic=True),
+        ),
+    }
+    who = (*flows(1), rival())
+
+    def left_mbit(run: Run) -> float:
+        # Which one of two equal flows gets more is chance.
+        return run.mbit("", STEADY_S) / 2 if len(run.algorithms) == 1 else run.mbit("c", STEADY_S)
+
+    def harm(runs: Runs) -> float:
+        return max(0.0, 1 - runs[""].mbit("c", STEADY_S) / left_mbit(runs["honest"]))
+
+    measures = (
+        Measure("harm", "harm of it to CUBIC", "", harm, "less", GOODPUT, 0.05),
+        Measure("delivered", "delivered in order", "Mbit/s", _delivered_mbit, "", GOODPUT),
+    )
+    return [
+        Case(
+            key,
+            criteria.MISBEHAVING,
+            title,
+            f"One flow and one CUBIC flow for 25 s; the receiver of the first {about}. Harm is the share of "
+            "CUBIC's goodput next to an honest receiver that is lost.",
+            "drop-tail",
+            {"": lineup(usual(), who, 25, misbehaving=how), "honest": lineup(usual(), who, 25)},
+            measures,
+        )
+        for key, (title, about, how) in kinds.items()
+    ]
+
+
+def _delivered_mbit(runs: Runs) -> float:
+    return runs[""].received_mbit("x")
+
+
 def _incast() -> list[Case]:
     answers = Http(objects=(64_000,), repeat=10, gaps_s=(0.2,))
     senders = tuple(Flow(f"x{n + 1}", traffic=answers) for n in range(16))
@@ -258,4 +327,12 @@ def _incast() -> list[Case]:
 
 def cases() -> list[Case]:
     """Return the cases of section 7."""
-    return [*_aqm(), *_delays(), *_reordering(), *_changes(), *_incast()]
+    return [
+        *_aqm(),
+        *_breakers(),
+        *_delays(),
+        *_misbehaving(),
+        *_reordering(),
+        *_changes(),
+        *_incast(),
+    ]

@@ -61,6 +61,24 @@ pub trait Packet: Clone {
         None
     }
 
+    /// Flow of a TCP segment with data or a FIN, its first sequence number, and the one after its last; `None` if
+    /// it is another packet, or not needed.
+    fn tcp_sent(&self) -> Option<(FlowKey, u32, u32)> {
+        None
+    }
+
+    /// Flow of the data that a TCP ACK acknowledges, and its number; only if it has no data and neither opens nor
+    /// closes a connection.
+    fn tcp_acked(&self) -> Option<(FlowKey, u32)> {
+        None
+    }
+
+    /// Changes the number of a TCP ACK; SACK ranges below it are removed.
+    fn acknowledge(&mut self, _number: u32) {}
+
+    /// Removes the echo of ECN marks from a TCP ACK.
+    fn hide_marks(&mut self) {}
+
     /// Whether it is a TCP ACK over IPv6 without data that neither opens nor closes a connection.
     fn is_pure_ack(&self) -> bool {
         false

@@ -38,6 +38,27 @@ pub struct Node {
     /// Index of a host's TUN device.
     #[serde(default)]
     pub tun: Option<usize>,
+    /// How its acknowledgments misbehave; None: not at all.
+    #[serde(default)]
+    pub misbehaves: Option<Misbehaviour>,
+}
+
+/// How a host's acknowledgments deviate from TCP's.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct Misbehaviour {
+    /// ACKs sent instead of one, each of a part of its bytes.
+    pub ack_division: u32,
+    /// Acknowledges all that the sender has sent.
+    pub optimistic: bool,
+    /// Never reports ECN marks.
+    pub hides_marks: bool,
+}
+
+impl Default for Misbehaviour {
+    fn default() -> Self {
+        Misbehaviour { ack_division: 1, optimistic: false, hides_marks: false }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -322,6 +343,12 @@ impl Spec {
                 return Err(bad("two links have the same name").at(place));
             }
             link.direction.check().map_err(|e| e.at(place))?;
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            if node.misbehaves.is_some_and(|how| how.ack_division == 0) {
+                let place = format!("nodes[{index}] ({})", node.name);
+                return Err(bad("ack_division must be above 0").at(place));
+            }
         }
         for path in self.pcap.iter().flatten() {
             if !self.links.iter().any(|l| l.name == *path.0) {

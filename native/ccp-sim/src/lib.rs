@@ -13,7 +13,7 @@ mod plan;
 pub mod rtcp;
 mod world;
 
-pub use app::ObjectResult;
+pub use app::{MediaPacket, MediaReport, ObjectResult};
 pub use ccp_emu::Error;
 pub use packet::SimPacket;
 pub use plan::{App, Family, Plan};

@@ -1,9 +1,13 @@
 //! Packets of the network: TCP segments without their bytes, and probes.
 
+use std::net::Ipv6Addr;
+
 use ccp_emu::{Ecn, Extension, Judged, Packet};
-use ccp_int::FlowKey;
+use ccp_int::{FlowKey, Protocol};
 use ccp_ioam::{Parsed, PathEcho, read_headers};
-use ccp_tcp::{Ack, Data};
+use ccp_tcp::{Ack, Data, Sacks};
+
+use crate::app::SentReport;
 
 /// Hop limit of hosts (net.ipv4.ip_default_ttl).
 const HOPS: u8 = 64;
@@ -25,6 +29,11 @@ fn ip_bytes(v6: bool) -> u32 {
     if v6 { IPV6_BYTES } else { IPV4_BYTES }
 }
 
+/// UDP and RTP headers (RFC 3550, section 5.1).
+const RTP_BYTES: u32 = 8 + 12;
+/// RTCP reports with a source description: of a sender, and of a receiver (section 6).
+const SENDER_REPORT_BYTES: u32 = 8 + 28 + 20;
+const REPORT_BYTES: u32 = 8 + 32 + 20;
 /// ICMP header and data of an echo request, as `ping` sends it.
 const ECHO_BYTES: u32 = 8 + 56;
 
@@ -56,6 +65,20 @@ pub(crate) enum Payload {
         number: u32,
         sent_ns: u64,
     },
+    /// A packet of a flow of media.
+    Media {
+        flow: u32,
+        number: u32,
+        len_bytes: u32,
+    },
+    SenderReport {
+        flow: u32,
+        sent_ns: u64,
+    },
+    Report {
+        flow: u32,
+        report: SentReport,
+    },
 }
 
 impl Payload {
@@ -70,8 +93,17 @@ impl Payload {
                 ranges => TCP_BYTES + TIMESTAMP_BYTES + SACK_BYTES + SACK_RANGE_BYTES * ranges,
             },
             Payload::Probe { .. } | Payload::Echo { .. } => ECHO_BYTES,
+            Payload::Media { len_bytes, .. } => RTP_BYTES + len_bytes,
+            Payload::SenderReport { .. } => SENDER_REPORT_BYTES,
+            Payload::Report { .. } => REPORT_BYTES,
         }
     }
+}
+
+/// Stands for the addresses and ports of data in that direction of a connection.
+fn conversation(connection: u32, way: Way) -> FlowKey {
+    let address = Ipv6Addr::from(u128::from(connection));
+    FlowKey { src: address, dst: address, src_port: way as u16, dst_port: 0, protocol: Protocol::Tcp }
 }
 
 /// Data for in-band telemetry; absent in networks without it.
@@ -128,8 +160,8 @@ impl SimPacket {
         })
     }
 
-    /// A probe or its reply.
-    pub(crate) fn echo(v6: bool, payload: Payload) -> Self {
+    /// A packet of no connection: a probe or its reply, or a packet of media.
+    pub(crate) fn datagram(v6: bool, payload: Payload) -> Self {
         SimPacket::new(0, false, v6, false, payload, None)
     }
 }
@@ -149,11 +181,14 @@ impl Packet for SimPacket {
     }
 
     fn flow_id(&self) -> u64 {
-        let (is_probe, number) = match self.payload {
-            Payload::Probe { number, .. } | Payload::Echo { number, .. } => (true, number),
-            _ => (false, self.connection),
+        let (kind, number) = match self.payload {
+            Payload::Probe { number, .. } | Payload::Echo { number, .. } => (1, number),
+            Payload::Media { flow, .. }
+            | Payload::SenderReport { flow, .. }
+            | Payload::Report { flow, .. } => (2, flow),
+            _ => (0, self.connection),
         };
-        u64::from(number) << 2 | u64::from(is_probe) << 1 | u64::from(self.is_back)
+        u64::from(number) << 3 | kind << 1 | u64::from(self.is_back)
     }
 
     fn hop(&mut self) -> bool {
@@ -167,6 +202,33 @@ impl Packet for SimPacket {
 
     fn flow(&self) -> Option<FlowKey> {
         self.inband.as_ref().map(|inband| inband.flow)
+    }
+
+    fn tcp_sent(&self) -> Option<(FlowKey, u32, u32)> {
+        let Payload::Data(way, data) = &self.payload else { return None };
+        Some((conversation(self.connection, *way), data.seq as u32, data.end_seq() as u32))
+    }
+
+    fn tcp_acked(&self) -> Option<(FlowKey, u32)> {
+        let Payload::Ack(way, ack) = &self.payload else { return None };
+        Some((conversation(self.connection, *way), ack.ack as u32))
+    }
+
+    fn acknowledge(&mut self, number: u32) {
+        let Payload::Ack(_, ack) = &mut self.payload else { return };
+        // The distance in the wide numbers, of which `number` has the lower half.
+        let distance = number.wrapping_sub(ack.ack as u32) as i32;
+        ack.ack = ack.ack.wrapping_add_signed(i64::from(distance));
+        if ack.sacks.iter().any(|range| range.start < ack.ack) {
+            ack.sacks = Sacks::default();
+        }
+        self.len_bytes = ip_bytes(self.v6) + self.payload.len_bytes();
+    }
+
+    fn hide_marks(&mut self) {
+        if let Payload::Ack(_, ack) = &mut self.payload {
+            ack.ece = false;
+        }
     }
 
     fn is_pure_ack(&self) -> bool {

@@ -81,6 +81,14 @@ pub enum App {
         #[serde(default)]
         rate_bytes_per_s: Option<f64>,
     },
+    /// Media over RTP, without congestion control.
+    Rtp {
+        frames_per_s: f64,
+        /// Payload of each packet of a frame.
+        frame: Vec<u32>,
+        /// Interval of RTCP reports.
+        report_us: u64,
+    },
 }
 
 fn one() -> u32 {
@@ -147,6 +155,11 @@ impl Plan {
                 }
                 if rate_bytes_per_s.is_some_and(|r| !positive(r)) {
                     return Err(bad("a rate must be above 0").at("app"));
+                }
+            }
+            App::Rtp { frames_per_s, frame, report_us } => {
+                if !positive(*frames_per_s) || frame.is_empty() || frame.contains(&0) || *report_us == 0 {
+                    return Err(bad("frames, packets and reports of media must be above 0").at("app"));
                 }
             }
         }

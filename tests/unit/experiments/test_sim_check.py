@@ -148,7 +148,7 @@ def test_sockets_are_reported_apart_by_the_port_on_which_they_are_accepted() -> 
 
 def test_an_outcome_is_a_result_of_traffic() -> None:
     one = Object(1, 2, 1000, start_us=100, first_byte_us=300, end_us=600, new_connection=True)
-    found = result(Outcome("flow", 100, 1_000_100, True, 1000, 4, (one,)))
+    found = result(Outcome("flow", 100, 1_000_100, True, 1000, 4, (one,)), Http((1000,)))
     assert found is not None
     assert (found.duration_s, found.complete, found.received_bytes, found.retrans_pkts) == (
         1.0,
@@ -158,4 +158,4 @@ def test_an_outcome_is_a_result_of_traffic() -> None:
     )
     (download,) = found.objects
     assert (download.start_us, download.first_byte_s, download.completion_s) == (100, 2e-4, 5e-4)
-    assert result(Outcome("flow", None, None, False, 0, 0)) is None
+    assert result(Outcome("flow", None, None, False, 0, 0), Iperf3()) is None

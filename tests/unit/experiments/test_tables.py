@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from experiments.runs import columns, tables
-from experiments.traffic import FlowSockets, ObjectResult, Played, TrafficResult
+from experiments.traffic import FlowSockets, Media, MediaPacket, ObjectResult, Played, TrafficResult
 from tests.unit.experiments.recorded import (
     NETNS,
     START_US,
@@ -165,6 +165,27 @@ def test_what_was_played_has_a_row_each_and_null_where_nothing_begins() -> None:
     assert found["startup_s"][0] == 1.25
     assert pd.isna(found["startup_s"][1])
     assert found["stalled_s"].sum() == 0.5
+
+
+def test_media_has_a_row_for_each_packet_and_one_for_its_flow() -> None:
+    packets = (
+        MediaPacket(0, 500, START_US + 1_000_000, START_US + 1_010_000),
+        MediaPacket(0, 500, START_US + 1_000_000, START_US + 1_250_000),
+        MediaPacket(1, 500, START_US + 1_040_000, None),
+        MediaPacket(1, 500, START_US + 1_040_000, START_US + 1_070_000),
+    )
+    media = Media(packets, (), 0.04, 1.0, 150_000)
+    kept = recording(
+        *steady(1e6, 1), flows=[flow_record(traffic=TrafficResult(1500, 1.0, True, media=media))]
+    )
+    made = tables.made(kept)
+    assert made["media_packets"]["delay_us"].tolist()[:2] == [10_000, 250_000]
+    assert pd.isna(made["media_packets"]["delay_us"][2])
+    assert made["media_packets"]["sent_s"].tolist() == [1.0, 1.0, 1.04, 1.04]
+    (own,) = made["media"].to_dict("records")
+    assert (own["sent_pkts"], own["lost_pct"], own["late_pct"]) == (4, 25, 25)
+    assert (own["delay_p50_us"], own["delay_p95_us"]) == (30_000, 30_000 + 0.9 * 220_000)
+    assert own["breaker"] is None
 
 
 def test_link_samples_begin_with_the_run(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from experiments.traffic import (
     Iperf3,
     OnOff,
     Quic,
+    Rtp,
     Traffic,
     TrafficResult,
 )
@@ -30,6 +31,7 @@ def read(text: str) -> Traffic:
         Quic(objects=(1, 2), gaps_s=(0.5, 0.0), repeat=3, connections=2),
         OnOff(on_s=0.5, off_s=1.5, distribution="fixed", rate_bytes_per_s=1e6),
         Dash(abr="bola", buffer_s=12.0, segments=3),
+        Rtp(frames_per_s=25.0, frame_bytes=10_000, playout_ms=100, report_s=0.5),
     ],
 )
 def test_what_is_written_is_read_again(traffic: Traffic) -> None:
@@ -53,6 +55,8 @@ def test_what_is_written_is_read_again(traffic: Traffic) -> None:
         ('{"kind": "on_off", "on_s": 1, "off_s": 1, "distribution": "pareto"}', "$.distribution"),
         ('{"kind": "dash", "abr": "pensieve"}', "$.abr"),
         ('{"kind": "dash", "segments": 13}', "$.segments"),
+        ('{"kind": "rtp", "frame_bytes": 11}', "$.frame_bytes"),
+        ('{"kind": "rtp", "frames_per_s": 0}', "$.frames_per_s"),
         ('{"kind": "ftp"}', "$.kind"),
     ],
 )

@@ -4,6 +4,7 @@ mod agenda;
 mod bucket;
 mod counters;
 mod loss;
+mod misbehaving;
 mod network;
 mod pipe;
 mod propagation;

@@ -4,6 +4,7 @@ use ccp_int::FlowKey;
 
 use super::Counters;
 use super::agenda::Agenda;
+use super::misbehaving::Misbehaving;
 use super::pipe::Pipe;
 use crate::int::{Hop, Telemetry};
 use crate::ip::Extension;
@@ -126,6 +127,7 @@ pub struct Network<P> {
     returned: Vec<Delivery<P>>,
     tapped: Vec<Tapped<P>>,
     telemetry: Option<Telemetry>,
+    misbehaving: Option<Misbehaving>,
     unroutable_pkts: u64,
     expired_pkts: u64,
 }
@@ -144,6 +146,7 @@ impl<P: Packet> Network<P> {
             agenda: Agenda::new(places.len()),
             arrivals: Agenda::new(places.len()),
             to_host_ns: min_delays_ns(&spec),
+            misbehaving: Misbehaving::new(&spec.nodes),
             places,
             spec,
             now_ns,
@@ -179,7 +182,14 @@ impl<P: Packet> Network<P> {
     /// A host sends a packet to another one. Call `advance` first.
     pub fn arrive(&mut self, now_ns: u64, from: usize, to: usize, packet: P) {
         self.now_ns = self.now_ns.max(now_ns);
-        self.forward(self.now_ns, from, None, Addressed { from, to, tunnel: None, packet });
+        let addressed = |packet| Addressed { from, to, tunnel: None, packet };
+        let Some(mut misbehaving) = self.misbehaving.take() else {
+            return self.forward(self.now_ns, from, None, addressed(packet));
+        };
+        misbehaving.change(from, to, packet, |packet| {
+            self.forward(self.now_ns, from, None, addressed(packet));
+        });
+        self.misbehaving = Some(misbehaving);
     }
 
     /// Counts a sent packet without a destination.

@@ -10,7 +10,7 @@ const US: u64 = 1000;
 
 fn node(name: &str, is_host: bool) -> Node {
     let addresses = if is_host { vec!["10.0.0.1".parse().unwrap()] } else { Vec::new() };
-    Node { name: name.to_owned(), addresses, tun: None }
+    Node { name: name.to_owned(), addresses, tun: None, misbehaves: None }
 }
 
 /// Two hosts at the ends of two routers: 0 - 2 - 3 - 1, with these directions from left to right.

@@ -181,7 +181,7 @@ pub(super) fn tcp_header_end(bytes: &[u8], partial: Option<Partial>) -> Option<u
 }
 
 /// Sum of the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
-fn pseudo_sum(head: &[u8], covered_bytes: usize, offset: u16) -> u16 {
+pub(super) fn pseudo_sum(head: &[u8], covered_bytes: usize, offset: u16) -> u16 {
     let addresses = if head[0] >> 4 == 4 { &head[12..20] } else { &head[8..IPV6_BYTES] };
     let protocol = if offset == TCP_CHECKSUM { libc::IPPROTO_TCP } else { libc::IPPROTO_UDP };
     checksum::fold(u64::from(sum(addresses)) + protocol as u64 + covered_bytes as u64)
@@ -264,6 +264,22 @@ impl Packet for IpPacket {
         let at = self.ip_bytes();
         let is_tcp = self.flow()?.protocol == Protocol::Tcp && at + 8 <= usize::from(self.head_bytes);
         is_tcp.then(|| sequence(&self.head, at))
+    }
+
+    fn tcp_sent(&self) -> Option<(FlowKey, u32, u32)> {
+        self.sent()
+    }
+
+    fn tcp_acked(&self) -> Option<(FlowKey, u32)> {
+        self.acked()
+    }
+
+    fn acknowledge(&mut self, number: u32) {
+        self.set_acked(number);
+    }
+
+    fn hide_marks(&mut self) {
+        self.clear_ece();
     }
 
     fn is_pure_ack(&self) -> bool {

@@ -1,6 +1,7 @@
 //! IP packets in a TUN device's format.
 
 mod ack;
+mod acknowledgment;
 mod checksum;
 mod datagram;
 mod extension;

@@ -3,6 +3,7 @@
 mod bulk;
 mod http;
 mod on_off;
+mod rtp;
 
 use ccp_tcp::Sender;
 
@@ -13,6 +14,8 @@ pub(crate) use bulk::Bulk;
 pub use http::ObjectResult;
 pub(crate) use http::{Http, Next, REQUEST_BYTES};
 pub(crate) use on_off::OnOff;
+pub(crate) use rtp::{Act, DRAIN_NS, Rtp, SentReport};
+pub use rtp::{MediaPacket, MediaReport};
 
 /// Interval at which a rate-limited source writes.
 const TICK_NS: u64 = 1_000_000;
@@ -22,6 +25,7 @@ pub(crate) enum App {
     Bulk(Bulk),
     Http(Http),
     OnOff(OnOff),
+    Rtp(Rtp),
 }
 
 impl App {
@@ -36,6 +40,9 @@ impl App {
             plan::App::OnOff { phases_us, rate_bytes_per_s } => {
                 App::OnOff(OnOff::new(phases_us, *rate_bytes_per_s))
             }
+            plan::App::Rtp { frames_per_s, frame, report_us } => {
+                App::Rtp(Rtp::new(*frames_per_s, frame, *report_us))
+            }
         }
     }
 
@@ -43,7 +50,7 @@ impl App {
         match self {
             App::Bulk(bulk) => bulk.streams(),
             App::Http(http) => http.clients(),
-            App::OnOff(_) => 1,
+            App::OnOff(_) | App::Rtp(_) => 1,
         }
     }
 
@@ -51,6 +58,7 @@ impl App {
         match self {
             App::Http(http) => http.clients(),
             App::Bulk(_) | App::OnOff(_) => 1,
+            App::Rtp(_) => 0,
         }
     }
 
@@ -63,7 +71,7 @@ impl App {
     pub fn overhead_bytes(&self) -> u64 {
         match self {
             App::Bulk(_) => bulk::COOKIE_BYTES,
-            App::Http(_) | App::OnOff(_) => 0,
+            App::Http(_) | App::OnOff(_) | App::Rtp(_) => 0,
         }
     }
 
@@ -77,7 +85,7 @@ impl App {
         match self {
             App::Bulk(bulk) => !bulk.is_unlimited(),
             App::OnOff(_) => true,
-            App::Http(_) => false,
+            App::Http(_) | App::Rtp(_) => false,
         }
     }
 
@@ -85,7 +93,7 @@ impl App {
         match self {
             App::Bulk(bulk) => bulk.fill(now_ns, nth, sender),
             App::OnOff(on_off) => on_off.fill(now_ns, sender),
-            App::Http(_) => (),
+            App::Http(_) | App::Rtp(_) => (),
         }
     }
 
@@ -94,6 +102,7 @@ impl App {
             App::Bulk(bulk) => bulk.due_ns(),
             App::Http(http) => http.due_ns(),
             App::OnOff(on_off) => on_off.due_ns(),
+            App::Rtp(rtp) => rtp.due_ns(),
         }
     }
 }

@@ -198,6 +198,7 @@ fn spec(path: &Path) -> Spec {
         name: name.into(),
         addresses: vec![[10, 0, 0, last].into()],
         tun: None,
+        misbehaves: None,
     };
     let link = |name: &str, from, to, direction| Link { name: name.into(), from, to, direction };
     Spec {

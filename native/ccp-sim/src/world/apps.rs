@@ -27,6 +27,10 @@ impl World {
         match flow.state {
             State::Waiting => {
                 flow.state = State::Running;
+                let stop_ns = flow.plan.stop_us.map(|us| us.saturating_mul(1000));
+                if let App::Rtp(rtp) = &mut flow.app {
+                    rtp.begin(now_ns, stop_ns);
+                }
                 for nth in 0..flow.app.first_connections() {
                     self.open(index, nth);
                 }
@@ -40,7 +44,7 @@ impl World {
         self.set_flow_timer(index);
     }
 
-    fn set_flow_timer(&mut self, index: usize) {
+    pub(super) fn set_flow_timer(&mut self, index: usize) {
         self.flow_timers.set(index, self.flows[index].due_ns());
     }
 
@@ -55,6 +59,7 @@ impl World {
                 }
             }
             App::OnOff(_) => self.write(index, 0),
+            App::Rtp(_) => self.send_media(index),
             App::Http(_) => {
                 while let App::Http(http) = &mut self.flows[index].app
                     && let Some((client, next)) = http.take_due(now_ns)
@@ -261,7 +266,9 @@ impl World {
         if flow.state == State::Over {
             return;
         }
-        (flow.state, flow.complete, flow.ended_ns) = (State::Over, complete, Some(self.now_ns));
+        let stop_ns = flow.plan.stop_us.map_or(u64::MAX, |us| us.saturating_mul(1000));
+        let ended_ns = self.now_ns.min(stop_ns.max(flow.started_ns));
+        (flow.state, flow.complete, flow.ended_ns) = (State::Over, complete, Some(ended_ns));
         for connection in flow.connections.clone() {
             self.close_connection(connection);
         }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Endings;
-use crate::app::{App, ObjectResult};
+use crate::app::{App, DRAIN_NS, MediaPacket, MediaReport, ObjectResult};
 use crate::plan::Plan;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -47,6 +47,10 @@ pub struct Outcome {
     pub retrans_pkts: u64,
     /// Downloads, in order of completion.
     pub objects: Vec<ObjectResult>,
+    /// Packets of media, in the order of sending.
+    pub packets: Vec<MediaPacket>,
+    /// Reports on them.
+    pub reports: Vec<MediaReport>,
 }
 
 impl Flow {
@@ -60,14 +64,15 @@ impl Flow {
     }
 
     pub fn stop_ns(&self) -> Option<u64> {
-        self.plan.stop_us.map(|us| us.saturating_mul(1000))
+        let drain_ns = if matches!(self.app, App::Rtp(_)) { DRAIN_NS } else { 0 };
+        self.plan.stop_us.map(|us| us.saturating_mul(1000).saturating_add(drain_ns))
     }
 
     /// Whether being stopped counts as completion.
     pub fn ends_by_time(&self) -> bool {
         match &self.app {
             App::Bulk(bulk) => bulk.is_endless(),
-            App::OnOff(_) => true,
+            App::OnOff(_) | App::Rtp(_) => true,
             App::Http(_) => false,
         }
     }
@@ -75,11 +80,16 @@ impl Flow {
     pub fn outcome(&self, endings: &Endings) -> Outcome {
         let objects = match &self.app {
             App::Http(http) => http.objects.clone(),
-            App::Bulk(_) | App::OnOff(_) => Vec::new(),
+            App::Bulk(_) | App::OnOff(_) | App::Rtp(_) => Vec::new(),
         };
         let received_bytes = match &self.app {
             App::Http(http) => http.objects.iter().map(|object| object.size_bytes).sum(),
+            App::Rtp(rtp) => rtp.received_bytes(),
             App::Bulk(_) | App::OnOff(_) => endings.received_bytes,
+        };
+        let (packets, reports) = match &self.app {
+            App::Rtp(rtp) => (rtp.packets.clone(), rtp.reports.clone()),
+            _ => (Vec::new(), Vec::new()),
         };
         Outcome {
             name: self.plan.name.clone(),
@@ -89,6 +99,8 @@ impl Flow {
             complete: self.complete,
             retrans_pkts: endings.retrans_pkts,
             objects,
+            packets,
+            reports,
         }
     }
 }

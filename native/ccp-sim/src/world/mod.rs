@@ -5,6 +5,7 @@ mod arrivals;
 mod connection;
 mod flow;
 mod hosts;
+mod media;
 mod names;
 mod offers;
 mod probes;
@@ -23,7 +24,7 @@ use crate::agent::{AgentFlow, Shared};
 use crate::control::Control;
 use crate::features::Offer;
 use crate::packet::{SimPacket, Way};
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use connection::Connection;
 use flow::Flow;
 use hosts::Hosts;
@@ -161,7 +162,7 @@ impl World {
     /// `sim.no_congestion_control`.
     pub fn add(&mut self, plan: Plan) -> Result<usize> {
         plan.check()?;
-        if !self.offers(&plan.congestion) {
+        if !matches!(plan.app, plan::App::Rtp { .. }) && !self.offers(&plan.congestion) {
             self.names.check(&plan.congestion)?;
         }
         let flow = self.hosts.flow(plan, self.now_ns)?;

@@ -55,7 +55,8 @@ impl World {
     pub(super) fn send_probes(&mut self) {
         while let Some(number) = self.probes.timers.take(self.now_ns) {
             let Probe { host, peer, v6, every_ns } = self.probes.probes[number];
-            let packet = SimPacket::echo(v6, Payload::Probe { number: number as u32, sent_ns: self.now_ns });
+            let packet =
+                SimPacket::datagram(v6, Payload::Probe { number: number as u32, sent_ns: self.now_ns });
             self.counters.sent_pkts += 1;
             self.network.arrive(self.now_ns, host, peer, packet);
             self.probes.timers.set(number, Some(self.now_ns.saturating_add(every_ns)));
@@ -66,7 +67,7 @@ impl World {
     pub(super) fn answer_probe(&mut self, number: u32, sent_ns: u64) {
         let Probe { host, peer, v6, .. } = self.probes.probes[number as usize];
         self.counters.sent_pkts += 1;
-        let packet = SimPacket::echo(v6, Payload::Echo { number, sent_ns });
+        let packet = SimPacket::datagram(v6, Payload::Echo { number, sent_ns });
         self.network.arrive(self.now_ns, peer, host, packet);
     }
 

@@ -30,6 +30,9 @@ impl World {
         match packet.payload {
             Payload::Probe { number, sent_ns } => self.answer_probe(number, sent_ns),
             Payload::Echo { number, sent_ns } => self.on_echo(number, sent_ns),
+            Payload::Media { flow, number, .. } => self.on_media(flow, number),
+            Payload::SenderReport { flow, sent_ns } => self.on_sender_report(flow, sent_ns),
+            Payload::Report { flow, report } => self.on_media_report(flow, &report),
             _ if self.connections[index].phase == Phase::Closed => {
                 self.counters.stray_pkts += 1;
                 return;

@@ -23,6 +23,8 @@ fn plans_that_cannot_be_are_refused() {
         (plan("cubic", http(0)), "app"),
         (plan("cubic", on_off(0)), "app"),
         (plan("cubic", App::OnOff { phases_us: Vec::new(), rate_bytes_per_s: None }), "app"),
+        (plan("rtp/none", App::Rtp { frames_per_s: 0.0, frame: vec![1], report_us: 1 }), "app"),
+        (plan("rtp/none", App::Rtp { frames_per_s: 1.0, frame: vec![1, 0], report_us: 1 }), "app"),
         (plan("cubic", App::OnOff { phases_us: vec![(1, 1)], rate_bytes_per_s: Some(-1.0) }), "app"),
         (Plan { start_us: 5, stop_us: Some(5), ..good() }, "stop_us"),
         (Plan { sport: Some(0), ..good() }, "sport, dport"),

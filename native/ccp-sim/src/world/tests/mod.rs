@@ -3,6 +3,7 @@
 mod agent;
 mod apps;
 mod errors;
+mod media;
 mod packets;
 mod watching;
 
