@@ -35,9 +35,7 @@ EXISTING: Final = Criterion(
     "Existing congestion control",
     "What does it leave to flows of the standards, and what do they leave to it?",
 )
-REAL_TIME: Final = Criterion(
-    "5.2.2", "Real-time flows", "What delay and loss does it cause to thin flows and to media?"
-)
+REAL_TIME: Final = Criterion("5.2.2", "Real-time flows", "What delay and loss does it cause to media?")
 SHORT_AND_LONG: Final = Criterion(
     "5.2.3", "Short and long flows", "What does a long flow do to short flows of the standards?"
 )

@@ -16,6 +16,8 @@ KEPT = "results/kept.json"
 TABLE = (Result("results/*.json", ("src", "one.py"), "make again"),)
 MEASURED_ONCE = {
     "docs/results/brokers/brokers.json",
+    "docs/results/evaluate-agreement.json",
+    "docs/results/evaluate.json",
     *(
         f"docs/results/bench/{name}.json"
         for name in ("canary", "echo", "int", "ioam", "quic", "reload", "signal")

@@ -27,8 +27,6 @@ from experiments.evaluate.measures import (
     goodput,
     media_delay,
     media_lost,
-    retransmitted,
-    rtt,
 )
 from experiments.evaluate.paths import (
     VIDEO,
@@ -37,8 +35,7 @@ from experiments.evaluate.paths import (
     lineup,
     rival,
 )
-from experiments.traffic.spec import UNCONTROLLED, Http, Iperf3, Rtp
-from experiments.units import MBIT
+from experiments.traffic.spec import UNCONTROLLED, Http, Rtp
 
 
 def _harm(competitor: str, count: int = 1) -> tuple[Measure, ...]:
@@ -123,35 +120,20 @@ def _mixed() -> list[Case]:
 
 
 def _real_time() -> list[Case]:
-    thin = Flow("t1", CUBIC, Iperf3(rate_bytes_per_s=2 * MBIT))
     return [
         Case(
-            "thin",
+            f"rtp-{name}",
             criteria.REAL_TIME,
-            "next to a thin paced flow",
-            "One flow next to a CUBIC flow whose application sends 2 Mbit/s, a stand-in for media; 2 BDP.",
+            f"{name} over RTP next to four flows",
+            f"Four flows next to {about} over RTP, without congestion control; 2 BDP.",
             "drop-tail",
-            {"": lineup(usual(2), (*flows(1), thin), 30)},
-            (
-                rtt(95, "t", STEADY_S, base_ms=RTT_MS, label="RTT p95 of the thin flow"),
-                retransmitted("t", STEADY_S, label="retransmitted by the thin flow"),
-            ),
-        ),
-        *(
-            Case(
-                f"rtp-{name}",
-                criteria.REAL_TIME,
-                f"{name} over RTP next to four flows",
-                f"Four flows next to {about} over RTP, without congestion control; 2 BDP.",
-                "drop-tail",
-                {"": lineup(usual(2), (*flows(4), Flow("m1", UNCONTROLLED, traffic)), 30)},
-                (media_delay("m", STEADY_S, RTT_MS / 2), media_lost("m", STEADY_S)),
-            )
-            for name, about, traffic in (
-                ("voice", "64 kbit/s of voice (20 ms in a packet)", Rtp()),
-                ("video", "2 Mbit/s of video (25 frames/s)", VIDEO),
-            )
-        ),
+            {"": lineup(usual(2), (*flows(4), Flow("m1", UNCONTROLLED, traffic)), 30)},
+            (media_delay("m", STEADY_S, RTT_MS / 2), media_lost("m", STEADY_S)),
+        )
+        for name, about, traffic in (
+            ("voice", "64 kbit/s of voice (20 ms in a packet)", Rtp()),
+            ("video", "2 Mbit/s of video (25 frames/s)", VIDEO),
+        )
     ]
 
 

@@ -13,7 +13,6 @@ from experiments.evaluate.cases.base import (
     steady,
     usual,
 )
-from experiments.evaluate.controllers import CUBIC
 from experiments.evaluate.measures import (
     GOODPUT,
     Measure,
@@ -22,6 +21,7 @@ from experiments.evaluate.measures import (
     completion,
     goodput,
     media_breaker,
+    media_delay,
     media_lost,
     retransmitted,
     rtt,
@@ -49,7 +49,7 @@ from experiments.netlab.spec import (
     Red,
     Reorder,
 )
-from experiments.traffic.spec import UNCONTROLLED, Http, Iperf3
+from experiments.traffic.spec import UNCONTROLLED, Http
 from experiments.units import MBIT
 
 
@@ -79,20 +79,19 @@ def _aqm() -> list[Case]:
 
 
 def _fq_codel() -> Case:
-    thin = Flow("t1", CUBIC, Iperf3(rate_bytes_per_s=2 * MBIT))
-    others = (*(rival(n) for n in range(1, 5)), thin)
+    others = (*(rival(n) for n in range(1, 5)), Flow("m1", UNCONTROLLED, VIDEO))
     return Case(
         "fq-codel",
         criteria.AQM,
         "FQ-CoDel",
-        "One flow next to four CUBIC flows and one whose application sends 2 Mbit/s, for 30 s; a buffer of "
-        "4 BDP with FQ-CoDel.",
+        "One flow next to four CUBIC flows and 2 Mbit/s of video over RTP, for 30 s; a buffer of 4 BDP with "
+        "FQ-CoDel.",
         "aqm",
         {"": lineup(usual(4, queue=FqCoDel()), (*flows(1), *others), 30)},
         (
             goodput(start_s=STEADY_S, share_mbit=(MBIT_USUAL - 2) / 5),
             rtt(50, start_s=STEADY_S, base_ms=RTT_MS),
-            rtt(95, "t", STEADY_S, base_ms=RTT_MS, label="RTT p95 of the thin flow"),
+            media_delay("m", STEADY_S, RTT_MS / 2),
             retransmitted(start_s=STEADY_S),
         ),
     )

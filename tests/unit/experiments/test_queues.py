@@ -14,7 +14,7 @@ from experiments.results import Result
 from experiments.run import run
 from experiments.runs.shapes import Dumbbell
 from experiments.scenario import FlowSpec, Scenario
-from experiments.traffic.spec import Iperf3
+from experiments.traffic.spec import UNCONTROLLED, Iperf3, Rtp
 from experiments.units import MBIT
 
 RATE_MBIT: Final = 20
@@ -23,24 +23,31 @@ FROM_S: Final = 10
 
 
 def _simulate(
-    queue: Queue, algorithms: Sequence[str], *, access_us: Sequence[int] = (), ecn: Sequence[str] = ()
+    queue: Queue,
+    algorithms: Sequence[str],
+    *,
+    access_us: Sequence[int] = (),
+    ecn: Sequence[str] = (),
+    mbit: float = RATE_MBIT,
 ) -> Result:
-    """Run flows for 30 s over 20 Mbit/s, at least 20 ms and a buffer of 400 ms; `thin` sends 0.2 Mbit/s."""
+    """Run flows for 30 s over at least 20 ms and a buffer of 1 MB; uncontrolled ones are voice."""
     flows = [
         FlowSpec(
             f"f{n}",
             f"s{n}",
             f"r{n}",
-            "kernel/cubic" if name == "thin" else name,
-            traffic=Iperf3(rate_bytes_per_s=0.2 * MBIT) if name == "thin" else Iperf3(),
+            name,
+            traffic=Rtp() if name == UNCONTROLLED else Iperf3(),
             ecn=name in ecn,
         )
         for n, name in enumerate(algorithms, 1)
     ]
-    way = Direction(RATE_MBIT * MBIT, delay_us=10_000, buffer=Buffer(bytes=1_000_000), queue=queue)
+    way = Direction(mbit * MBIT, delay_us=10_000, buffer=Buffer(bytes=1_000_000), queue=queue)
     access = tuple(Direction(delay_us=one) for one in access_us or [0] * len(flows))
     shape = Dumbbell(len(flows), way, access=access, backward=Direction(delay_us=10_000))
-    return run(Scenario("queues", topology=shape, flows=tuple(flows), duration_s=SECONDS, datapath="sim"))
+    return run(
+        Scenario(name="queues", topology=shape, flows=tuple(flows), duration_s=SECONDS, datapath="sim")
+    )
 
 
 def _queue_ms(result: Result) -> float:
@@ -62,31 +69,32 @@ def test_pie_holds_15_ms_of_delay_with_drops_or_marks(ecn: bool) -> None:
     assert sum(Run(result).mbit(f"f{n}", FROM_S) for n in range(1, 5)) > 0.9 * RATE_MBIT
     last = _last(result)
     assert (last["marked_pkts"] > 50) == ecn
-    assert last["dropped_queue_pkts"] == 0
+    assert last["dropped_queue_pkts"] < 50  # of slow start
 
 
-def test_fq_codel_gives_flows_with_different_rtts_equal_shares_and_spares_a_thin_flow() -> None:
+def test_fq_codel_gives_flows_with_different_rtts_equal_shares_and_spares_voice() -> None:
     def measured(queue: Queue) -> tuple[float, float]:
-        names = ["kernel/cubic"] * 3 + ["thin"]
-        found = Run(_simulate(queue, names, access_us=[0, 10_000, 40_000, 0]))
+        names = ["kernel/cubic"] * 3 + [UNCONTROLLED]
+        result = _simulate(queue, names, access_us=[0, 10_000, 40_000, 0])
+        found = Run(result)
         shares = [found.mbit(f"f{n}", FROM_S) for n in range(1, 4)]
-        return max(shares) / min(shares), found.rtt_ms("f4", 95, FROM_S)
+        return max(shares) / min(shares), result.media["delay_p95_us"].iloc[0] / 1e3
 
-    spread, thin_ms = measured(FqCoDel())
-    spread_before, thin_before_ms = measured(CoDel(ecn=False))
+    spread, voice_ms = measured(FqCoDel())
+    spread_before, voice_before_ms = measured(CoDel(ecn=False))
     assert spread < 1.35 < spread_before
-    # 20 ms of propagation, and few packets of 0.6 ms.
-    assert thin_ms < 25 < thin_before_ms
+    # 10 ms of propagation, and few packets of 0.6 ms.
+    assert voice_ms < 13 < voice_before_ms
 
 
 def test_dual_pi2_couples_a_scalable_and_a_classic_flow() -> None:
     """With `any_ect`, DCTCP uses the low-latency queue; CUBIC without ECN the classic one."""
-    result = _simulate(DualPI2(any_ect=True), ["dctcp", "kernel/cubic"], ecn=["dctcp"])
+    flows, ecn = ["dctcp", "kernel/cubic"], ["dctcp"]
+    result = _simulate(DualPI2(any_ect=True), flows, ecn=ecn, mbit=100)
     found = Run(result)
     ratio = found.mbit("f1", FROM_S) / found.mbit("f2", FROM_S)
-    before = Run(_simulate(DropTail(ce_threshold_us=1_000), ["dctcp", "kernel/cubic"], ecn=["dctcp"]))
+    before = Run(_simulate(DropTail(ce_threshold_us=1_000), flows, ecn=ecn, mbit=100))
     ratio_before = before.mbit("f1", FROM_S) / before.mbit("f2", FROM_S)
-    print(f"ratios {ratio:.2f}, in one queue {ratio_before:.2f}")
     assert 0.3 < ratio < 3
     assert not 0.3 < ratio_before < 3
     delays_ms = found.rtt_ms("f1", 95, FROM_S) - 20, found.rtt_ms("f2", 50, FROM_S) - 20

@@ -63,7 +63,7 @@ def test_a_long_flow_delays_media_beyond_its_playout(tmp_path: Path) -> None:
 def test_an_outage_trips_the_breakers_of_media(tmp_path: Path) -> None:
     spec = Rtp(frames_per_s=25.0, frame_bytes=5000, report_s=0.5)
     loss = {"kind": "bernoulli", "ratio": 1.0}
-    trips = (("bottleneck>", "media_timeout", 5.0), ("bottleneck<", "rtcp_timeout", 17.0))
+    trips = (("bottleneck>", "media_timeout", 5.0), ("bottleneck<", "rtcp_timeout", 16.5))
     for direction, cause, after_s in trips:
         tried = scenario(flow(1, UNCONTROLLED, spec), duration_s=20.0)
         result = run(tried.replace(events=(SetLink(2.0, direction, {"loss": loss}),)), tmp_path / cause)

@@ -192,18 +192,18 @@ fn headers_of_a_tunnel_take_time_and_end_with_it() {
 }
 
 #[test]
-fn the_sender_of_a_packet_that_is_too_large_is_told_unless_the_tunnel_is_silent() {
+fn the_sender_of_a_packet_that_is_too_large_gets_a_report_unless_the_tunnel_is_silent() {
     for reports in [true, false] {
         // In the middle of the route, and on the link of the sender itself.
-        for (place, link, told_us) in [(1, 2, 200), (0, 0, 0)] {
+        for (place, link, reported_us) in [(1, 2, 200), (0, 0, 0)] {
             let mut directions = [delayed(100), delayed(100), delayed(100)];
             directions[place] = tunnelled(reports, true);
             let mut network = line(directions);
             network.arrive(0, 0, 1, packet(0));
             assert_eq!(network.next_delivery_ns().is_some(), reports || place == 1);
-            let told: Vec<_> =
+            let reported: Vec<_> =
                 run(&mut network, 10_000 * US).iter().map(|d| (d.at_ns, d.node, d.packet.id)).collect();
-            assert_eq!(told, if reports { vec![(told_us * US, 0, 1420)] } else { vec![] });
+            assert_eq!(reported, if reports { vec![(reported_us * US, 0, 1420)] } else { vec![] });
             let counters = network.sample(link).counters;
             assert_eq!((counters.arrived_pkts, counters.dropped_mtu_pkts), (1, 1));
             assert_eq!(network.path_mtu_bytes(0, 1), if reports { 1420 } else { 1500 });

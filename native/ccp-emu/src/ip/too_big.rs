@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_sender_is_told_to_fragment() {
+    fn an_ipv4_sender_gets_fragmentation_needed() {
         let (packet, report) = reported(false);
         assert_eq!(report.len(), 576);
         assert_eq!((&report[12..16], &report[16..20]), (&[10, 0, 0, 2][..], &[10, 0, 0, 1][..]));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_sender_is_told_that_the_packet_is_too_big() {
+    fn an_ipv6_sender_gets_packet_too_big() {
         let (packet, report) = reported(true);
         assert_eq!(report.len(), 1280);
         assert_eq!((report[8..24].to_vec(), report[24..40].to_vec()), {

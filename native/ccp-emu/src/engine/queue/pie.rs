@@ -108,12 +108,12 @@ impl Pie {
             change = change.min(STEP_CAP);
         }
         self.ratio += change;
-        let is_short = self.delay_ns < self.target_ns / 2 && self.before_ns < self.target_ns / 2;
-        if is_short {
+        if self.delay_ns == 0 && self.before_ns == 0 {
             self.ratio *= DECAY;
         }
         self.ratio = self.ratio.clamp(0.0, 1.0);
         self.burst_ns = self.burst_ns.saturating_sub(self.updates.every_ns());
+        let is_short = self.delay_ns < self.target_ns / 2 && self.before_ns < self.target_ns / 2;
         if is_short && self.ratio == 0.0 {
             self.burst_ns = self.spec.burst_us.saturating_mul(1000);
         }
@@ -155,10 +155,10 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_decays_when_the_queue_is_short() {
-        // 0.125 * (7 - 15) ms + 0 = -0.001, and then 2 % less.
-        assert!((updated(0.2, 7, 7) - 0.199 * 0.98).abs() < 1e-12);
-        assert!((updated(0.2, 7, 8) - (0.2 - 0.001 - 0.001_25)).abs() < 1e-12);
+    fn the_ratio_decays_when_the_queue_is_empty() {
+        // 0.125 * -15 ms = -0.001875, and then 2 % less.
+        assert!((updated(0.2, 0, 0) - (0.2 - 0.001_875) * 0.98).abs() < 1e-12);
+        assert!((updated(0.2, 7, 7) - 0.199).abs() < 1e-12);
         assert_eq!(updated(1e-7, 0, 0), 0.0);
     }
 

@@ -82,7 +82,7 @@ fn fq_codel_isolates_a_thin_flow() {
 }
 
 #[test]
-fn fq_codel_takes_room_from_the_flow_that_uses_most() {
+fn fq_codel_takes_room_from_the_flow_with_the_longest_queue() {
     let mut counters = Counters::default();
     let spec = Spec::FqCoDel(spec::FqCoDel::default());
     let mut queue = Queue::new(spec, Some(Buffer::Packets(100)), 1500, Stream::new(1, "l>", "queue"));
