@@ -119,7 +119,8 @@ RUNS: Final = 26
 AT_ONCE: Final[Mapping[str, int]] = MappingProxyType({"limited": 2, FREE: 5})
 """Runs, and networks of each operator and congestion control in each.
 
-With these numbers the bounds can hold: the exact interval of no wrong verdict among 312 or 780 ends below them.
+With these numbers the bounds can hold: the exact interval of no wrong verdict among 312 or 780 ends below
+them.
 """
 
 
