@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C, as in shells."""
@@ -15,6 +19,9 @@ def main() -> None:
     # NumPy would start threads for large matrices, which ccplane does not have. A thread that exists before
     # the agent drops its capabilities keeps them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores SIGHUP
+            signal.signal(number, _exit_on_signal)
     try:
         from ccplane.agent.cli import main as run
 
@@ -28,3 +35,8 @@ def main() -> None:
             raise
         print(error, file=sys.stderr)
         sys.exit(1)
+
+
+def _exit_on_signal(number: int, _frame: FrameType | None) -> NoReturn:
+    """Clean up as after Ctrl-C."""
+    raise SystemExit(128 + number)  # the exit status that shells use

@@ -251,8 +251,10 @@ def test_a_sweep_that_was_killed_goes_on_with_the_missing_runs(tmp_path: Path) -
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_leaves_finished_runs_and_nothing_else(tmp_path: Path, jobs: int) -> None:
+@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 2)])
+def test_an_interruption_leaves_finished_runs_and_nothing_else(
+    tmp_path: Path, number: signal.Signals, jobs: int
+) -> None:
     grid, out = tmp_path / "grid.yaml", tmp_path / "out"
     grid.write_text(GRID)
     with subprocess.Popen(
@@ -267,9 +269,9 @@ def test_ctrl_c_leaves_finished_runs_and_nothing_else(tmp_path: Path, jobs: int)
             return (out / "sweep.json").exists() and len(ResultSet.load(out)) >= 2
 
         wait_until(in_the_middle, process)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         said = process.communicate(timeout=TIMEOUT_S)[1]
-    assert process.returncode == 130, said
+    assert process.returncode == 128 + number, said
     n_done = len(ResultSet.load(out))
     assert f"{n_done} of 8 runs are done: 0 earlier, {n_done} now" in " ".join(said.split())
     assert sorted(os.listdir(tmp_path)) == ["grid.yaml", "out"]
