@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.progress import (
@@ -22,6 +23,9 @@ from ccplane.base.errors import CcpError
 if TYPE_CHECKING:
     from experiments.results import ResultSet
     from experiments.runs.planned import PlannedRun
+
+
+_LINE_EVERY_S: Final = 60.0
 
 
 class RunReport:
@@ -50,7 +54,7 @@ class RunReport:
 
 
 class Screen(RunReport):
-    """Prints lines and a progress bar on standard error."""
+    """Prints lines and a progress bar on standard error; if that is no terminal, a line each minute."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
@@ -65,7 +69,9 @@ class Screen(RunReport):
         )
         self._task: TaskID | None = None
         self._n_before = 0
+        self._n_now = 0
         self._n_failed = 0
+        self._began_s = self._line_s = 0.0
 
     def begin(
         self,
@@ -86,6 +92,7 @@ class Screen(RunReport):
         if missing:
             self._task = self._bar.add_task("", total=len(missing))
             self._bar.start()
+            self._began_s = self._line_s = time.monotonic()
 
     def started(self, run: PlannedRun) -> None:
         """Show the current run."""
@@ -100,6 +107,12 @@ class Screen(RunReport):
         """Count the run, and print its error."""
         if self._task is not None:
             self._bar.advance(self._task)
+        self._n_now += 1
+        now_s = time.monotonic()
+        if not self._console.is_terminal and now_s - self._line_s >= _LINE_EVERY_S:
+            self._line_s = now_s
+            text = f"{self._n_now} runs done, {duration(now_s - self._began_s)}"
+            self._console.print(text, markup=False, highlight=False)
         if error is not None:
             self._n_failed += 1
             self._console.print(f"{run.key} ({run.label}) failed\n{error}", markup=False, highlight=False)

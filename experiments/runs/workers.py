@@ -20,8 +20,8 @@ _PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
 class Workers(ProcessPoolExecutor):
     """A pool of processes that ends cleanly on interruption, and with the process that started it.
 
-    Ctrl-C, SIGTERM and SIGHUP end the starting process, which calls `stop`. If that process is killed, the workers die
-    with it, and the next run removes their leftovers.
+    Ctrl-C, SIGTERM and SIGHUP end the starting process, which calls `stop`. If that process is killed, the
+    workers die with it, and the next run removes their leftovers.
     """
 
     def __init__(self, count: int) -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import json
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -212,6 +214,22 @@ def test_an_interrupted_sweep_goes_on_with_the_missing_runs(tmp_path: Path, kern
     assert "12 of 12 runs are done: 5 earlier, 7 now; 0 missing\n" in text.getvalue()
     assert len(kernel.seeds) == 12
     assert len(results) == 12
+
+
+def test_a_log_gets_a_line_each_minute(
+    tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(step=25)
+    monkeypatch.setattr("experiments.runs.reports.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    report, text = screen()
+    sweep(GRID, out=tmp_path / "s", report=report)
+    lines = [line for line in text.getvalue().splitlines() if "runs done" in line]
+    assert lines == [
+        "3 runs done, 0:01:15",
+        "6 runs done, 0:02:30",
+        "9 runs done, 0:03:45",
+        "12 runs done, 0:05:00",
+    ]
 
 
 def test_a_run_that_fails_keeps_no_other_from_running(tmp_path: Path, kernel: Kernel) -> None:
