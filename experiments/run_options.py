@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -27,11 +27,15 @@ On = Annotated[
     ),
 ]
 
+JOBS_HELP: Final = (
+    "Simultaneous runs. On real sockets, more than processors disturb each other, and runs of ccplane's "
+    "algorithms take turns."
+)
 Jobs = Annotated[
     int,
     typer.Option(
         min=1,
-        help="Simultaneous runs. With ccplane's algorithms on real sockets, only one run at a time.",
+        help=JOBS_HELP,
         rich_help_panel=options.ADVANCED,
     ),
 ]

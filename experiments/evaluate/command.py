@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from ccplane.base import options
-from experiments.run_options import NoRun, On, ReportFile
+from experiments.run_options import JOBS_HELP, NoRun, On, ReportFile
 
 # The modules that evaluate are imported by the commands: `ccp --help` imports this module.
 
@@ -32,7 +32,7 @@ Jobs = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Simultaneous runs. With ccplane's algorithms on real sockets, only one run at a time.",
+        help=JOBS_HELP,
         show_default="processors; 1 on real sockets",
         rich_help_panel=options.ADVANCED,
     ),
