@@ -16,11 +16,12 @@ from rich.table import Table
 
 from ccplane.base import options
 from ccplane.base.errors import CcpError
-from experiments.errors import ResultError, ScenarioError
+from experiments.errors import ScenarioError
 from experiments.examples_command import examples, notebook
 from experiments.qlog import qlog
 from experiments.run_options import Datapath, Jobs, On
 from experiments.runs.figures import figure, median
+from experiments.writing import cannot_write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,13 +182,7 @@ def plot(
     try:
         files = plots.save_all(opened, out, format_ or ["png"])
     except OSError as error:
-        raise ResultError(
-            "result.cannot_write",
-            f"cannot write the figures to {out}",
-            str(out),
-            error.strerror or str(error),
-            "choose another folder with --out",
-        ) from error
+        raise cannot_write(out, error) from error
     if as_json:
         print_json([str(one) for one in files])
         return
