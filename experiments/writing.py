@@ -1,4 +1,4 @@
-"""Writing files that a user asked for, with one error if that fails."""
+"""Writing files that a user asked for: their names, and one error if that fails."""
 
 from __future__ import annotations
 
@@ -31,3 +31,8 @@ def cannot_write(out: Path, error: OSError, fix: str = "choose another directory
     return ResultError(
         "result.cannot_write", f"cannot write to {out}", str(out), error.strerror or str(error), fix
     )
+
+
+def file_name(name: str) -> str:
+    """Return a name in which all characters that do not suit a folder are replaced."""
+    return "".join(one if one.isalnum() or one in "-_." else "-" for one in name)
