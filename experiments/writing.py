@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments.errors import ResultError
 
 
-def write_text(file: Path, text: str, fix: str = "choose another file with --out") -> Path:
+def write_text(file: Path, text: str, fix: str) -> Path:
     """Write a text to a file, whose folder is created if it is missing, and return the file.
 
     Args:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments import records
-from experiments.bench.result import describe_run
+from experiments.bench.result import KEEP_FIX, describe_run
 from experiments.errors import ResultError
 from experiments.papers import models
 from experiments.papers.tables import Check, Table
@@ -94,7 +94,7 @@ class Kept:
             "checks": [one.records() for one in self.checks],
             "tables": [one.records() for one in self.tables],
         }
-        return write_text(self.place(folder, self.paper, self.part), records.dumped(document))
+        return write_text(self.place(folder, self.paper, self.part), records.dumped(document), KEEP_FIX)
 
     @classmethod
     def read(cls, file: Path) -> Kept:

@@ -28,7 +28,7 @@ from experiments.plots import Plot, save_as
 from experiments.results import SWEEP, Result, ResultSet, is_complete
 from experiments.runs.reports import RunReport
 from experiments.sweep import Grid, estimate_s, planned, sweep
-from experiments.writing import cannot_write, write_text
+from experiments.writing import cannot_write
 
 FIGURES: Final = "figures"
 """Directory of the figures, in the directory of a paper's results."""
@@ -302,7 +302,12 @@ def run_part(
         sweep(grid, out=directory_of(out, part, grid), jobs=jobs, on=on, report=report)
     file = _measured(part, size, out)
     if part.measurement is not None and not file.exists():
-        write_text(file, json.dumps(list(part.measurement.rows(size)), indent=2))
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)  # fails before a long measurement, not after
+            text = json.dumps(list(part.measurement.rows(size)), indent=2)
+            file.write_text(text)
+        except OSError as error:
+            raise cannot_write(file, error) from error
 
 
 def read_part(part: Part, size: Size, out: str | Path) -> Runs:
