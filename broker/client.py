@@ -29,6 +29,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from broker.errors import NO_ANSWER, BusError, refused_because
+from broker.messages import Incoming, Outgoing
 from broker.options import BusOptions, warn_of_expiry
 from broker.queue import TopicQueue
 from ccplane.base import clock
@@ -46,48 +47,6 @@ GOODBYE_S: Final = 1.0
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 _QOS1_IN_FLIGHT: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A message to publish.
-
-    Attributes:
-        topic: Its topic.
-        payload: Its content.
-        qos: 0 or 1.
-        retain: Whether the broker keeps it for later subscribers.
-        decision: Whether it must not be displaced by samples in the queue.
-        content_type: Format of the payload.
-        expiry_s: Time after which the broker discards it [s]; None for never.
-    """
-
-    topic: str
-    payload: bytes
-    qos: int = 0
-    retain: bool = False
-    decision: bool = False
-    content_type: str = ""
-    expiry_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """A received message.
-
-    Attributes:
-        topic: Its topic.
-        payload: Its content.
-        retained: Whether the broker had stored it.
-        content_type: The publisher's format; empty if not given.
-        received_us: CLOCK_MONOTONIC at arrival [us].
-    """
-
-    topic: str
-    payload: bytes
-    retained: bool
-    content_type: str
-    received_us: int
 
 
 @dataclass(slots=True)

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ccplane.base import options
 from ccplane.base.errors import CcpError
-from experiments.errors import ResultError, ScenarioError
+from experiments.errors import ScenarioError
 from experiments.examples_command import examples, notebook
+from experiments.printing import (
+    console,
+    print_json,
+    records,
+    show,
+    show_plan,
+    show_sweep,
+    shown_progress,
+    summary,
+)
 from experiments.qlog import qlog
 from experiments.run_options import Datapath, Jobs, On
-from experiments.runs.figures import figure, median
+from experiments.writing import cannot_write, file_name
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from experiments.results import Result, ResultSet
-    from experiments.runs.session import Progress as RunProgress
     from experiments.scenario import Scenario
 
 # Commands import the modules that do the work: pandas is slow, and `ccp --help` imports this module.
@@ -46,8 +49,6 @@ _Param = Annotated[
         metavar="FIELD=VALUE",
     ),
 ]
-
-_MAX_ROWS: Final = 40
 
 
 @app.command(
@@ -120,7 +121,7 @@ def sweep_(
     grid = replace(grid, base=_on(_changed(grid.base, changes), datapath))
     out = out or OUT / file_name(grid.title)
     if dry_run:
-        _show_plan(planned(grid, repeats), out, jobs, as_json)
+        show_plan(planned(grid, repeats), out, jobs, as_json)
         return
     results = sweep(grid, out=out, repeats=repeats, jobs=jobs, on=on, report=Screen())
     failed = results.failed
@@ -132,11 +133,11 @@ def sweep_(
                 "planned": len(results.planned),
                 "done": len(results),
                 "failed": failed,
-                "flows": _records(results.table()),
+                "flows": records(results.table()),
             }
         )
     else:
-        _show_sweep(results)
+        show_sweep(results)
         typer.echo(f"results: {out}")
     if results.missing:
         raise typer.Exit(1)
@@ -181,13 +182,7 @@ def plot(
     try:
         files = plots.save_all(opened, out, format_ or ["png"])
     except OSError as error:
-        raise ResultError(
-            "result.cannot_write",
-            f"cannot write the figures to {out}",
-            str(out),
-            error.strerror or str(error),
-            "choose another folder with --out",
-        ) from error
+        raise cannot_write(out, error) from error
     if as_json:
         print_json([str(one) for one in files])
         return
@@ -241,208 +236,7 @@ def _on(scenario: Scenario, datapath: str | None) -> Scenario:
     return scenario
 
 
-def file_name(name: str) -> str:
-    """Return a name in which all characters that do not suit a folder are replaced."""
-    return "".join(one if one.isalnum() or one in "-_." else "-" for one in name)
-
-
-@contextmanager
-def shown_progress(scenario: Scenario) -> Iterator[RunProgress]:
-    """Show a progress bar of a run on standard error during a block; yields the function that moves it."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(scenario.name, total=scenario.duration_s)
-
-        def moved(what: str, at_s: float) -> None:
-            bar.update(task, description=f"{scenario.name}: {what}", completed=at_s)
-
-        yield moved
-
-
 # --- results -----------------------------------------------------------------------------------------------
-
-
-def warnings(result: Result) -> list[str]:
-    """Return the reasons to distrust the result of a finished run."""
-    from experiments.runs.artifacts import AGENT_LOG, QUIC_AGENT_LOG
-
-    found = []
-    for name, log in (("agent", AGENT_LOG), ("quic_agent", QUIC_AGENT_LOG)):
-        if failed := (result.metadata.get(name) or {}).get("flows_failed"):
-            found.append(
-                f"the algorithm raised an exception on {failed} connections, which switched to the fallback; "
-                f"see the traceback in {log}"
-            )
-    if result.metadata.get("samples_dropped"):
-        found.append(f"{result.metadata['samples_dropped']} socket samples were lost")
-    if dropped := (result.metadata.get("emulator") or {}).get("int_summaries_dropped"):
-        found.append(f"{dropped} in-band telemetry summaries were lost")
-    return found
-
-
-def show(result: Result) -> None:
-    """Print a summary of a run as tables."""
-    simulated = " (simulated)" if result.metadata["datapath"] == "sim" else ""
-    _show_flows(result.flows, result.name + simulated)
-    if not result.int_summaries.empty:
-        _show_telemetry(result)
-    if not result.regimes.empty:
-        _show_regimes(result)
-    for warning in warnings(result):
-        typer.echo(f"warning: {warning}", err=True)
-
-
-def summary(result: Result) -> dict[str, Any]:
-    """Return a summary of a run for JSON."""
-    return {
-        "name": result.name,
-        "directory": str(result.directory),
-        "seed": result.metadata["seed"],
-        "wall_s": result.metadata["wall_s"],
-        "warnings": warnings(result),
-        "flows": _records(result.flows),
-    }
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a table's rows; missing values are None."""
-    records: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
-    return records
-
-
-def _show_flows(flows: pd.DataFrame, title: str) -> None:
-    table = Table(title=title)
-    for heading in ("flow", "algorithm", "from", "to"):
-        table.add_column(heading)
-    for heading, unit in (
-        ("goodput", "Mbit/s"),
-        ("retransmitted", "%"),
-        ("RTT p50", "ms"),
-        ("RTT p95", "ms"),
-        ("lost", "segments"),
-        ("CE", "segments"),
-    ):
-        table.add_column(f"{heading}\n[not bold]{unit}", justify="right")
-    for row in flows.head(_MAX_ROWS).to_dict("records"):
-        table.add_row(
-            *(str(row[name]) for name in ("flow", "algorithm", "sender", "receiver")),
-            figure(row["goodput_bytes_per_s"], 125e3, 2),
-            figure(row["retrans_pct"], 1, 2),
-            figure(row["rtt_p50_us"], 1e3, 1),
-            figure(row["rtt_p95_us"], 1e3, 1),
-            figure(row["lost_pkts"], 1, 0),
-            figure(row["delivered_ce"], 1, 0),
-        )
-    if len(flows) > _MAX_ROWS:
-        table.caption = f"and {len(flows) - _MAX_ROWS} more"
-    console().print(table)
-
-
-def _show_telemetry(result: Result) -> None:
-    from experiments import metrics
-
-    summaries, age_us = result.int_summaries, result.int_decisions["age_us"]
-    table = Table(title=f"in-band telemetry: {len(summaries)} summaries")
-    for heading in ("flow", "direction", "node"):
-        table.add_column(heading)
-    for heading in ("queue", "minimum free", "arrivals", "flows"):
-        unit = {"arrivals": "packets/s", "flows": "maximum"}.get(heading, "packets")
-        table.add_column(f"{heading}\n[not bold]{unit}", justify="right")
-    for row in metrics.int_nodes(result.int_hops).head(_MAX_ROWS).to_dict("records"):
-        table.add_row(
-            str(row["flow"]),
-            "reverse" if row["backward"] else "forward",
-            str(row["node"]),
-            figure(row["queue_depth_pkts"], 1, 1),
-            figure(row["queue_free_pkts"], 1, 1),
-            figure(row["arrival_pkts_per_s"], 1, 0),
-            figure(row["flow_count"], 1, 0),
-        )
-    causes = ("congestion", "link", "unknown")
-    lost = ", ".join(f"{summaries[f'lost_{cause}_pkts'].sum():.0f} {cause}" for cause in causes)
-    table.caption = f"lost packets by cause: {lost}"
-    if len(age_us):
-        p50_ms, p99_ms = (age_us.quantile(share) / 1e3 for share in (0.5, 0.99))
-        table.caption += f"; age at the decision: p50 {p50_ms:.1f} ms, p99 {p99_ms:.1f} ms"
-    console().print(table)
-
-
-def _show_regimes(result: Result) -> None:
-    from telemetry.regime import SHARED
-
-    table = Table(title="regimes decided by receivers")
-    for heading in ("receiver", "peer"):
-        table.add_column(heading)
-    for heading in ("SHARED\n[not bold]% of the time", "changes"):
-        table.add_column(heading, justify="right")
-    for (host, peer), own in result.regimes.groupby(["host", "peer"], sort=False):
-        shared, changes = (own["regime"] == SHARED).mean(), own["switched"].sum()
-        table.add_row(str(host), str(peer), figure(shared, 0.01, 0), figure(changes, 1, 0))
-    counts = result.regime_events["event"].value_counts()
-    if len(counts):
-        table.caption = "flows: " + ", ".join(f"{name} {count}" for name, count in counts.items())
-    console().print(table)
-
-
-def _show_sweep(results: ResultSet) -> None:
-    """Print medians over the repeats with their intervals, one row for each point and flow."""
-    from experiments.statistics import min_runs
-
-    table = results.table()
-    if table.empty:
-        return
-    axes = [f"axis.{name}" if f"axis.{name}" in table.columns else name for name in results.axes]
-    keys = [*axes, "flow"]
-    if not any(axis.endswith(".algorithm") for axis in axes):
-        keys.append("algorithm")
-    groups = list(table.groupby(keys, sort=False, dropna=False))
-    has_interval = max(len(own) for _, own in groups) >= min_runs()
-    screen = Table(title=f"{results.name}: medians" + r" \[95% interval]" * has_interval)
-    for name in keys:
-        screen.add_column(name.rpartition(".")[2], overflow="fold")
-    headings = ("runs", "goodput\n[not bold]Mbit/s", "retransmitted\n[not bold]%")
-    for heading in (*headings, "RTT p50\n[not bold]ms", "RTT p95\n[not bold]ms"):
-        screen.add_column(heading, justify="right")
-    for at, own in groups[:_MAX_ROWS]:
-        screen.add_row(
-            *map(str, at),
-            str(len(own)),
-            median(own["goodput_bytes_per_s"], 125e3, 2),
-            median(own["retrans_pct"], 1, 2),
-            median(own["rtt_p50_us"], 1e3, 1),
-            median(own["rtt_p95_us"], 1e3, 1),
-        )
-    if len(groups) > _MAX_ROWS:
-        screen.caption = f"and {len(groups) - _MAX_ROWS} more; --json prints all"
-    console().print(screen)
-
-
-def _show_plan(runs: list[Any], out: Path, jobs: int, as_json: bool) -> None:
-    from experiments.results import is_complete
-    from experiments.runs.reports import duration
-    from experiments.sweep import estimate_s
-
-    if as_json:
-        print_json(
-            [
-                {
-                    "key": one.key,
-                    "axes": one.axes,
-                    "repeat": one.repeat,
-                    "seed": one.scenario.seed,
-                    "done": is_complete(out / one.key),
-                }
-                for one in runs
-            ]
-        )
-        return
-    missing = list({one.key: one for one in runs if not is_complete(out / one.key)}.values())
-    for one in runs:
-        state = "done" if is_complete(out / one.key) else "to do"
-        typer.echo(f"{one.key}  {state:<6} {one.label}")
-    about_s = estimate_s(missing, jobs)
-    about = "" if about_s is None else f", about {duration(about_s)}"
-    typer.echo(f"{len(runs)} runs, {len(missing)} to do{about}")
 
 
 def _open(directory: Path) -> Result | ResultSet:
@@ -479,14 +273,3 @@ def _described(directory: Path, kind: str) -> dict[str, str]:
         return {**about, "name": results.name, "state": f"{len(results)} of {len(results.planned)} runs"}
     except CcpError as error:
         return {**about, "name": "?", "state": error.slug}
-
-
-def console() -> Console:
-    """Return where tables are printed. A pipe has no width; names must not be cut there."""
-    console = Console()
-    return console if console.is_terminal else Console(width=160)
-
-
-def print_json(value: Any) -> None:
-    """Print a value as JSON."""
-    typer.echo(json.dumps(value, indent=2))

@@ -26,7 +26,7 @@ SLUGS: Final[dict[str, str]] = {
     "run.regimes": "a process that detects regimes, or switches sockets, failed during a run",
     "run.wrong_congestion": "a connection did not use the congestion control that its flow asks for",
     "result.broken": "the files of a result are incomplete or damaged",
-    "result.cannot_write": "a result cannot be written to its directory",
+    "result.cannot_write": "a result, report or figure cannot be written",
     "result.exists": "the directory for a result exists and holds something else",
     "result.newer": "a result was written by a newer ccplane",
     "result.no_notebook": "no notebook of this name comes with ccplane",

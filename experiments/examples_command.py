@@ -11,6 +11,7 @@ import typer
 
 from ccplane.base.extras import extra_part
 from experiments.errors import ResultError
+from experiments.writing import cannot_write
 
 KINDS: Final = {"scenarios": "*.yaml", "notebooks": "*.ipynb"}
 """Folder next to this module -> its files."""
@@ -36,13 +37,7 @@ def copied(folder: Path) -> list[tuple[Path, bool]]:
                     target.write_bytes(file.read_bytes())
                 found.append((target, is_new))
     except OSError as error:
-        raise ResultError(
-            "result.cannot_write",
-            f"cannot write the examples to {folder}",
-            str(error.filename or folder),
-            error.strerror or str(error),
-            "choose another folder",
-        ) from error
+        raise cannot_write(Path(error.filename or folder), error, "choose another folder") from error
     return found
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ccplane.base import options
-from experiments.errors import ResultError
+from experiments.writing import cannot_write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,13 +54,7 @@ def qlog(
     try:
         out.write_text(json.dumps(made) + "\n")
     except OSError as error:
-        raise ResultError(
-            "result.cannot_write",
-            f"cannot write {out}",
-            str(out),
-            error.strerror or str(error),
-            "choose another file with --out",
-        ) from error
+        raise cannot_write(out, error, "choose another file with --out") from error
     typer.echo(str(out))
 
 

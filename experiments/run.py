@@ -3,6 +3,7 @@
 from experiments.run import run
 from experiments.scenario import Scenario
 from experiments.traffic.spec import UNCONTROLLED
+from experiments.writing import cannot_write
 
 result = run(Scenario.load("experiments/scenarios/two-flows.yaml"), out="out/two-flows")
 print(result.flows)
@@ -29,6 +30,7 @@ from experiments.runs.recording import Recording
 from experiments.runs.session import Progress
 from experiments.scenario import Scenario
 from experiments.traffic.spec import UNCONTROLLED
+from experiments.writing import cannot_write
 
 Recorder = Callable[[Scenario, Recording, Path, Progress], None]
 """Runs a checked scenario, and fills the recording; it may leave files in the directory."""
@@ -141,7 +143,7 @@ def _write(
             for file in place.glob(pattern):
                 file.unlink()
     except OSError as error:
-        raise places.cannot_write(place, error) from error
+        raise cannot_write(place, error) from error
 
 
 def judge(recording: Recording) -> None:

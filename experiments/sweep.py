@@ -35,6 +35,7 @@ from experiments.runs.reports import RunReport
 from experiments.runs.session import Progress
 from experiments.runs.workers import Workers
 from experiments.scenario import Scenario
+from experiments.writing import cannot_write
 
 __all__ = ["Grid", "PlannedRun", "planned", "sweep"]
 
@@ -278,7 +279,7 @@ def _own(out: Path, title: str) -> Iterator[None]:
             places.give_away(out)
         directory = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise places.cannot_write(out, error) from error
+        raise cannot_write(out, error) from error
     try:
         try:
             fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -323,4 +324,4 @@ def _write_plan(out: Path, grid: Grid, runs: list[PlannedRun]) -> None:
         places.give_away(partly)
         partly.replace(out / SWEEP)
     except OSError as error:
-        raise places.cannot_write(out / SWEEP, error) from error
+        raise cannot_write(out / SWEEP, error) from error

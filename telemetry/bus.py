@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from broker import client, topics
+from broker.messages import Incoming, Outgoing
 from broker.options import BusOptions
 from ccplane.base import clock
 from ccplane.base.printable import printable
@@ -192,12 +193,12 @@ class Bus:
         self._client.unsubscribe(topics.subscription(kind))
         self._kinds.pop(kind, None)
 
-    def _birth(self) -> client.Outgoing:
+    def _birth(self) -> Outgoing:
         if self._status is None:
             raise AssertionError("only senders with a status have a birth message")
         return self._message(self._status, None)
 
-    def _message(self, body: Body, ttl_ms: int | None) -> client.Outgoing:
+    def _message(self, body: Body, ttl_ms: int | None) -> Outgoing:
         kind = kind_of(body)
         topic = topics.topic_kind(kind)
         ttl_ms = ttl_ms or topic.ttl_ms
@@ -209,7 +210,7 @@ class Bus:
             ttl_ms=ttl_ms,
             body=body,
         )
-        return client.Outgoing(
+        return Outgoing(
             topics.topic_of(kind, self.sender, about_of(body)),
             encode(envelope, self._form),
             topic.qos,
@@ -219,7 +220,7 @@ class Bus:
             None if ttl_ms is None else ttl_ms / 1000,
         )
 
-    def _receive(self, incoming: client.Incoming) -> None:
+    def _receive(self, incoming: Incoming) -> None:
         if not incoming.payload:  # the removal of a retained message
             return
         try:
@@ -238,7 +239,7 @@ class Bus:
         if self._on_sample is not None:
             self._on_sample(sample)
 
-    def _sample(self, incoming: client.Incoming, envelope: Envelope) -> Sample:
+    def _sample(self, incoming: Incoming, envelope: Envelope) -> Sample:
         if incoming.retained:
             age_us = retained_age_us(envelope.t_wall_us, wall_us())
         else:

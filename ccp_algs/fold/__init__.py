@@ -28,7 +28,7 @@ Derived classes append their lines to those of the base; a line of the same name
 Functions can build groups of lines for several programs: see `Part`.
 """
 
-from ccp_algs.fold.expressions import INFINITY, distance, every, max_, min_
+from ccp_algs.fold.expressions import INFINITY, distance, max_, min_
 from ccp_algs.fold.lines import (
     Block,
     Cwnd,
@@ -46,7 +46,6 @@ from ccp_algs.fold.lines import (
     let,
     maximum,
     minimum,
-    never,
     on,
     smoothed,
     state,
@@ -54,6 +53,7 @@ from ccp_algs.fold.lines import (
 )
 from ccp_algs.fold.primitives import Ack, Flow, Int
 from ccp_algs.fold.program import FoldProgram
+from ccp_algs.fold.reporting import every, never
 
 __all__ = [
     "INFINITY",

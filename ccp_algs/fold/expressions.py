@@ -207,43 +207,6 @@ class Literal(Num):
         return "+infinity" if self.value == INFINITY else str(self.value)
 
 
-class Primitive(Num):
-    """A number that the datapath measures."""
-
-    def __init__(
-        self, name: str, *, huge: bool = False, nonzero: bool = False, sampled: bool = False
-    ) -> None:
-        """Take the full name, such as `Ack.bytes_acked`."""
-        self.name = name
-        self.huge = huge
-        self.nonzero = nonzero
-        self.sampled = sampled
-
-    def render(self) -> str:
-        """Return the name."""
-        return self.name
-
-    def __repr__(self) -> str:
-        """Return the name."""
-        return self.name
-
-
-class PrimitiveFlag(Flag):
-    """A flag that the datapath measures."""
-
-    def __init__(self, name: str) -> None:
-        """Take the full name, such as `Flow.was_timeout`."""
-        self.name = name
-
-    def render(self) -> str:
-        """Return the name."""
-        return self.name
-
-    def __repr__(self) -> str:
-        """Return the name."""
-        return self.name
-
-
 class Binary(Num):
     """An operation on two numbers."""
 
@@ -505,37 +468,3 @@ class Negation(Flag):
             fix="instead of the flag, use a number that is 0 or 1: `x = state(0)`, `a = x.set(0)`, `b = "
             "x.set(1, when=~flag)`, `x > 0`",
         )
-
-
-class Every(Flag):
-    """True once `period_us` has passed since the last report; see `every`."""
-
-    def __init__(self, period_us: Num) -> None:
-        """Take the period [us]."""
-        self.period_us = period_us
-
-    def __invert__(self) -> Flag:
-        """Raise an error: `~every(...)` has no meaning.
-
-        Raises:
-            FoldError: `fold.negated_flag`.
-        """
-        raise FoldError(
-            "fold.negated_flag", "`~every(...)` has no meaning", where=caller(), fix="remove the `~`"
-        )
-
-    def render(self) -> str:
-        """Return the test; a missing RTT sample reads as 71 minutes, so the test needs no guard."""
-        return f"(> Micros {self.period_us.render()})"
-
-
-def every(period_us: Num | int) -> Flag:
-    """Return a report condition that holds once `period_us` has passed since the last report.
-
-    Args:
-        period_us: Period [us], for example `Flow.srtt_us` or 10_000.
-
-    Returns:
-        The condition, for `when`.
-    """
-    return Every(number(period_us))

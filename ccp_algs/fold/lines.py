@@ -323,18 +323,6 @@ class Part:
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-class Never(Flag):
-    """No report; see `never`."""
-
-    def render(self) -> str:
-        """Return a condition that never holds."""
-        return "(< 1 0)"
-
-
-never: Final = Never()
-"""`when = never`: the program does not report."""
-
-
 def control(initial: int = 0, *, volatile: bool = False, nonzero: bool = False) -> Register:
     """Declare a number that Python sets with `flow.set(name=value)`.
 

@@ -8,8 +8,45 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from ccp_algs.errors import UnknownPrimitiveError, caller
-from ccp_algs.fold.expressions import Primitive, PrimitiveFlag
+from ccp_algs.fold.expressions import Flag, Num
 from ccplane.base.names import close_names
+
+
+class Primitive(Num):
+    """A number that the datapath measures."""
+
+    def __init__(
+        self, name: str, *, huge: bool = False, nonzero: bool = False, sampled: bool = False
+    ) -> None:
+        """Take the full name, such as `Ack.bytes_acked`."""
+        self.name = name
+        self.huge = huge
+        self.nonzero = nonzero
+        self.sampled = sampled
+
+    def render(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def __repr__(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+class PrimitiveFlag(Flag):
+    """A flag that the datapath measures."""
+
+    def __init__(self, name: str) -> None:
+        """Take the full name, such as `Flow.was_timeout`."""
+        self.name = name
+
+    def render(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def __repr__(self) -> str:
+        """Return the name."""
+        return self.name
 
 
 class AckPrimitives:

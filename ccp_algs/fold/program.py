@@ -8,19 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from ccp_algs.errors import FoldError, caller
-from ccp_algs.fold.expressions import Every, Flag, Negation, flag
+from ccp_algs.fold.expressions import Flag, Negation, flag
 from ccp_algs.fold.lines import (
     AtEnd,
     Average,
     Block,
     Implicit,
     Local,
-    Never,
     Part,
     Register,
     Statement,
     copy_of,
 )
+from ccp_algs.fold.reporting import Every, Never
 
 _RESERVED: Final = frozenset({"Cwnd", "Rate", "Micros", "Report", "Ack", "Flow", "Int", "source", "when"})
 

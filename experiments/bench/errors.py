@@ -10,7 +10,6 @@ SLUGS: Final[dict[str, str]] = {
     "bench.bad_options": "the options of a benchmark contradict each other",
     "bench.build_failed": "the revision to compare with cannot be built",
     "bench.cannot_compare": "this kernel cannot run two builds side by side",
-    "bench.cannot_keep": "the result of a benchmark cannot be written",
     "bench.cannot_read": "a kept result of a benchmark cannot be read",
     "bench.disturbed": "too many rounds were disturbed by other processes",
     "bench.no_program_ran": "the kernel counted no run of the measured BPF programs",

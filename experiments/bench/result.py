@@ -22,6 +22,7 @@ from experiments.bench.errors import BenchError
 from experiments.bench.rounds import MIN_ROUNDS, Plan, Tally
 from experiments.runs.metadata import git_revision
 from experiments.statistics import Estimate, median_interval
+from experiments.writing import write_text
 
 Verdict = Literal["met", "missed", "undecided"]
 
@@ -33,6 +34,8 @@ _OF_GOALS: Final[Mapping[verdicts.Verdict, Verdict]] = {
 
 FORMAT: Final = 1
 """Format of kept results."""
+KEEP_FIX: Final = "give a writable folder to --keep"
+"""What to do if a result cannot be written."""
 _COLORS: Final = {"met": "green", "missed": "red", "undecided": "yellow"}
 
 
@@ -195,11 +198,9 @@ class BenchResult:
         """Write the run to NAME.json in a folder, which is created if it is missing, and return the file.
 
         Raises:
-            BenchError: `bench.cannot_keep`.
+            ResultError: `result.cannot_write`.
         """
-        file = folder / f"{self.name}.json"
-        write(self.to_json(), file)
-        return file
+        return write_text(folder / f"{self.name}.json", self.to_json(), KEEP_FIX)
 
     def print(self, console: Console) -> None:
         """Print the run as a table."""
@@ -223,25 +224,6 @@ class BenchResult:
         console.print(table)
         for title, tally in self.rounds.items():
             console.print(f"{title}: {rounds_text(tally)}", highlight=False)
-
-
-def write(text: str, file: Path) -> None:
-    """Write a result to a file, whose folder is created if it is missing.
-
-    Raises:
-        BenchError: `bench.cannot_keep`.
-    """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    except OSError as error:
-        raise BenchError(
-            "bench.cannot_keep",
-            "the result cannot be written",
-            str(file),
-            error.strerror or str(error),
-            "give a writable folder to --keep",
-        ) from error
 
 
 def about_text(about: Mapping[str, Any]) -> str:

@@ -14,6 +14,6 @@ Cases run in the simulator; nothing imports this package but those who judge alg
 from experiments.conform.cases import Case, CaseResult, Comparison, case
 from experiments.conform.lab import Lab
 from experiments.conform.net import Net
-from experiments.conform.running import Controller, run_suite
+from experiments.conform.running import run_suite
 
-__all__ = ["Case", "CaseResult", "Comparison", "Controller", "Lab", "Net", "case", "run_suite"]
+__all__ = ["Case", "CaseResult", "Comparison", "Lab", "Net", "case", "run_suite"]

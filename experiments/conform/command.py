@@ -69,11 +69,12 @@ def conform(
         return
     if algorithm is None:
         raise typer.BadParameter("name the algorithm: ccp conform SUITE ALGORITHM", param_hint="ALGORITHM")
-    controller = running.Controller(algorithm, running.parsed_params(algorithm, param or ()))
+    params = running.parsed_params(algorithm, param or ())
     with output.progress() as progress:
         results = running.run_suite(
             suite,
-            controller,
+            algorithm,
+            params=params,
             seeds=range(1, seeds + 1),
             only=case or (),
             out=out or output.place(suite, algorithm),

@@ -14,10 +14,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from experiments.commands import OUT, console, file_name, print_json
+from experiments.commands import OUT
 from experiments.conform.cases import FAILS, PASSES, UNDECIDED, Case, CaseResult
 from experiments.conform.known import reason
 from experiments.conform.running import Progress
+from experiments.printing import console, print_json
+from experiments.writing import file_name
 
 _STYLES = {PASSES: "green", FAILS: "bold red", UNDECIDED: "yellow"}
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import runpy
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ccplane.agent import params
 from ccplane.agent.algorithms import check_contract, find, name_of
+from ccplane.agent.params import parse, resolve
 from ccplane.base.errors import CcpError
 from ccplane.base.names import close_names
 from experiments.conform.cases import (
@@ -34,24 +33,6 @@ from experiments.runs.files import absolute
 SUITES: Final = Path(__file__).parent / "suites"
 
 
-@dataclasses.dataclass(frozen=True)
-class Controller:
-    """An algorithm under test.
-
-    Attributes:
-        algorithm: `kernel/NAME`, a name, `FILE.py`, `FILE.py:Class` or `module:Class`.
-        params: Parameters that differ from the defaults.
-    """
-
-    algorithm: str
-    params: Mapping[str, ParamValue] = dataclasses.field(default_factory=dict)
-
-    @property
-    def named(self) -> str:
-        """The algorithm, with an absolute path if it is a file, so that scenarios are portable."""
-        return absolute(self.algorithm)
-
-
 def parsed_params(algorithm: str, given: Sequence[str]) -> dict[str, ParamValue]:
     """Return parameters given as `NAME=VALUE`.
 
@@ -63,7 +44,7 @@ def parsed_params(algorithm: str, given: Sequence[str]) -> dict[str, ParamValue]
         return {}
     own = find(algorithm)
     name = name_of(own, algorithm)
-    settings = params.resolve(params.parse(given), {name: own})
+    settings = resolve(parse(given), {name: own})
     return {one.parameter.name: one.value for all_of in settings.values() for one in all_of}
 
 
@@ -143,8 +124,9 @@ def chosen(name: str, only: Sequence[str] = ()) -> list[Case]:
 
 def run_suite(
     name: str,
-    controller: Controller | str,
+    algorithm: str,
     *,
+    params: Mapping[str, ParamValue] | None = None,
     seeds: Sequence[int] = (1,),
     only: Sequence[str] = (),
     out: str | Path | None = None,
@@ -154,7 +136,8 @@ def run_suite(
 
     Args:
         name: Name of a suite, or path of a suite's file.
-        controller: The algorithm under test.
+        algorithm: `kernel/NAME`, a name, `FILE.py`, `FILE.py:Class` or `module:Class`.
+        params: Parameters that differ from the defaults.
         seeds: Each case runs once with each of these. 1 has the paths as written; others have rates and RTTs
             that differ by up to 20 %.
         only: Names of cases; default all.
@@ -169,28 +152,34 @@ def run_suite(
         CcpError: If the algorithm does not exist, or cannot run in the simulator.
         Several: If several things are wrong.
     """
-    if isinstance(controller, str):
-        controller = Controller(controller)
     suite = Path(name).stem if name.endswith(".py") else name
-    if is_own(controller.algorithm):
-        check_contract(find(controller.algorithm))
+    if is_own(algorithm):
+        check_contract(find(algorithm))
     order = [(one, seed) for one in chosen(name, only) for seed in seeds]
     results = []
     for number, (one, seed) in enumerate(order):
         if progress is not None:
             progress(one.name, number, len(order))
-        results.append(run_case(suite, one, controller, seed, None if out is None else Path(out)))
+        results.append(run_case(suite, one, algorithm, params, seed, None if out is None else Path(out)))
     return results
 
 
-def run_case(suite: str, one: Case, controller: Controller, seed: int, out: Path | None) -> CaseResult:
+def run_case(
+    suite: str,
+    one: Case,
+    algorithm: str,
+    params: Mapping[str, ParamValue] | None,
+    seed: int,
+    out: Path | None,
+) -> CaseResult:
     """Run one case; on failure, write its scenario and plot into `out`.
 
     Raises:
         ConformError: `conform.bad_suite` if the case raises an exception, `conform.cannot_write`.
         CcpError: If the algorithm does not exist, or cannot run in the simulator.
     """
-    lab = Lab(controller.named, seed, controller.params, f"{suite} {one.name}"[:100])
+    # The path of a file is absolute, so that scenarios are portable.
+    lab = Lab(absolute(algorithm), seed, params, f"{suite} {one.name}"[:100])
     reason = ""
     outcome: Outcome = PASSES
     try:
@@ -217,7 +206,7 @@ def run_case(suite: str, one: Case, controller: Controller, seed: int, out: Path
         one.title,
         one.source,
         one.why,
-        controller.algorithm,
+        algorithm,
         seed,
         outcome,
         tuple(lab.comparisons),

@@ -11,10 +11,10 @@ from typing import Final
 import pandas as pd
 from matplotlib.axes import Axes
 
-from ccplane.base.errors import CcpError
 from experiments import plots
 from experiments.demo.runs import ACTS, EDIT, EDITED, MINE, PAYLOAD_SHARE, RATE_BYTES_PER_S, Transfer
 from experiments.demo.where import Where
+from experiments.writing import cannot_write
 
 MAX_INTERVAL_S: Final = 1.0
 """Maximum interval of goodput [s]. In shorter ones, goodput exceeds the payload limit after a retransmission:
@@ -35,7 +35,7 @@ def draw(transfers: Sequence[Transfer], output: Path, where: Where) -> None:
     """Write the plot of the demo's transfers.
 
     Raises:
-        CcpError: `demo.cannot_write`.
+        ResultError: `result.cannot_write`.
         MetricError: `plot.format`.
     """
     interval_s = min(MAX_INTERVAL_S, max(one.samples["t_s"].max() for one in transfers) / 4)
@@ -83,15 +83,10 @@ def save(figure: plots.Plot, output: Path) -> None:
     """Write a demo's plot.
 
     Raises:
-        CcpError: `demo.cannot_write`.
+        ResultError: `result.cannot_write`.
         MetricError: `plot.format`.
     """
     try:
         plots.save(figure, output)
     except OSError as error:
-        raise CcpError(
-            "demo.cannot_write",
-            f"cannot write the plot to {output}",
-            why=error.strerror or str(error),
-            fix="choose another file with --out",
-        ) from error
+        raise cannot_write(output, error, "choose another file with --out") from error

@@ -20,7 +20,7 @@ def draw(
     """Write the plot: columns over time, or a bar of goodput for each flow, as the recipe asks for.
 
     Raises:
-        CcpError: `demo.cannot_write`.
+        ResultError: `result.cannot_write`.
         MetricError: `plot.format`.
     """
     path = (

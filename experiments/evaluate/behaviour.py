@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from experiments.commands import file_name
 from experiments.conform import run_suite
 from experiments.conform.cases import CaseResult
 from experiments.conform.known import reason
 from experiments.evaluate.controllers import Controller
 from experiments.evaluate.findings import Finding
+from experiments.writing import file_name
 
 SUITE: Final = "general"
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ccplane.base import options
 from experiments.run_options import JOBS_HELP, NoRun, On, ReportFile
+
+if TYPE_CHECKING:
+    from experiments.report import Report
 
 # The modules that evaluate are imported by the commands: `ccp --help` imports this module.
 
@@ -70,6 +74,27 @@ def _list(value: bool) -> None:
         raise typer.Exit
 
 
+def write_files(
+    json_file: tuple[Path | None, Callable[[], str]],
+    markdown: tuple[Path | None, Callable[[], str]],
+    page: tuple[Path | None, Callable[[], Report]],
+) -> None:
+    """Write the files that were asked for: each with what it is to contain.
+
+    Raises:
+        ResultError: `result.cannot_write`.
+    """
+    from experiments.report import write
+    from experiments.writing import write_text
+
+    for option, (file, text) in (("--json", json_file), ("--markdown", markdown)):
+        if file is not None:
+            write_text(file, text(), f"choose another file with {option}")
+    file, report = page
+    if file is not None:
+        typer.echo(f"report: {write(report(), file)}")
+
+
 def _share(sample: float, quick: bool) -> float:
     if quick and sample < 1:
         raise typer.BadParameter("--quick runs nothing on real sockets", param_hint="--sample")
@@ -125,8 +150,7 @@ def evaluate(
     from experiments.evaluate import page, screen
     from experiments.evaluate.baseline import changes
     from experiments.evaluate.evaluating import Order, evaluated
-    from experiments.evaluate.evaluation import read, write
-    from experiments.report import write as write_page
+    from experiments.evaluate.evaluation import read
 
     before = None if baseline is None else read(baseline)
     found = evaluated(
@@ -146,12 +170,11 @@ def evaluate(
     )
     changed = None if before is None else changes(before, found, str(baseline))
     screen.show(found)
-    if json_file is not None:
-        write(found.to_json(), json_file)
-    if markdown is not None:
-        write(texts.of(found, changed), markdown)
-    if report is not None:
-        typer.echo(f"report: {write_page(page.report_of(found), report)}")
+    write_files(
+        (json_file, found.to_json),
+        (markdown, lambda: texts.of(found, changed)),
+        (report, lambda: page.report_of(found)),
+    )
     if changed is not None:
         screen.show_changes(changed)
     if not found.complete or (changed is not None and changed.with_verdict("worse")):
@@ -190,8 +213,6 @@ def compare(
     from experiments.evaluate import page, screen
     from experiments.evaluate.comparing import ranking
     from experiments.evaluate.evaluating import Order, evaluated
-    from experiments.evaluate.evaluation import write
-    from experiments.report import write as write_page
 
     if len(algorithm) < 2:
         raise typer.BadParameter("name two or more to compare", param_hint="ALGORITHM")
@@ -212,11 +233,10 @@ def compare(
     )
     rankings = {side: one for side in found.sides if (one := ranking(found, side)) is not None}
     screen.show_comparison(found, rankings)
-    if json_file is not None:
-        write(found.to_json(), json_file)
-    if markdown is not None:
-        write(texts.of_comparison(found, rankings), markdown)
-    if report is not None:
-        typer.echo(f"report: {write_page(page.comparison_of(found, rankings), report)}")
+    write_files(
+        (json_file, found.to_json),
+        (markdown, lambda: texts.of_comparison(found, rankings)),
+        (report, lambda: page.comparison_of(found, rankings)),
+    )
     if not found.complete:
         raise typer.Exit(1)

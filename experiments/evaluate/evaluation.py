@@ -308,24 +308,5 @@ def read(file: Path) -> Evaluation:
     return Evaluation.from_json(text, str(file))
 
 
-def write(text: str, file: Path) -> None:
-    """Write a text to a file, whose folder is created if it is missing.
-
-    Raises:
-        EvaluateError: `evaluate.bad_file`.
-    """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    except OSError as error:
-        raise EvaluateError(
-            "evaluate.bad_file",
-            f"cannot write {file}",
-            str(file),
-            error.strerror or str(error),
-            "choose another file",
-        ) from error
-
-
 def _json(value: float) -> float | None:
     return None if math.isnan(value) else float(f"{value:.6g}")

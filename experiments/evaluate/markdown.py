@@ -38,16 +38,9 @@ def of(evaluation: Evaluation, changes: Changes | None = None) -> str:
         rows = []
         for case in own:
             verdict = evaluation.verdict(case, subject.algorithm, reference.algorithm)
-            said = [
-                (f"{SIDES[side].capitalize()}: " if len(evaluation.sides) > 1 else "")
-                + words.sentence(evaluation, case, side, subject, reference)
-                for side in evaluation.sides
-                if evaluation.measured(case, side, subject.algorithm)
-            ]
+            said = words.sentences(evaluation, case, subject, reference)
             criterion = f"{case.criterion.section} {case.criterion.title}"
-            rows.append(
-                [criterion, case.title, words.VERDICTS[verdict] if verdict else "not run", " ".join(said)]
-            )
+            rows.append([criterion, case.title, words.VERDICTS[verdict] if verdict else "not run", said])
         lines += [*_table(("RFC 9743", "case", f"compared with {reference.label}", "measured"), rows), ""]
     lines += ["## Not tested", ""]
     lines += [f"- {section} {what}: {why}." for section, what, why in criteria.NOT_TESTED]

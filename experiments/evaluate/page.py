@@ -133,12 +133,6 @@ def _row(
     evaluation: Evaluation, case: Case, subject: Controller, reference: Controller, source: Source
 ) -> Row:
     verdict = evaluation.verdict(case, subject.algorithm, reference.algorithm)
-    said = [
-        (f"{SIDES[side].capitalize()}: " if len(evaluation.sides) > 1 else "")
-        + words.sentence(evaluation, case, side, subject, reference)
-        for side in evaluation.sides
-        if evaluation.measured(case, side, subject.algorithm)
-    ]
     return Row(
         case.key,
         case.title,
@@ -146,7 +140,7 @@ def _row(
         [_evidence(evaluation, case, side, subject, reference, source) for side in evaluation.sides],
         source=f"{case.criterion.section} {case.criterion.title}",
         about=case.about,
-        why=" ".join(said),
+        why=words.sentences(evaluation, case, subject, reference),
         command=f"ccp evaluate {subject.given} --quick --only {case.key}" if verdict is None else "",
     )
 

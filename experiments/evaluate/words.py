@@ -92,6 +92,16 @@ def sentence(
     return ". ".join(one[:1].upper() + one[1:] for one in said) + "."
 
 
+def sentences(evaluation: Evaluation, case: Case, subject: Controller, reference: Controller) -> str:
+    """Return what a case shows on each side that measured it."""
+    return " ".join(
+        (f"{SIDES[side].capitalize()}: " if len(evaluation.sides) > 1 else "")
+        + sentence(evaluation, case, side, subject, reference)
+        for side in evaluation.sides
+        if evaluation.measured(case, side, subject.algorithm)
+    )
+
+
 def counts(evaluation: Evaluation, subject: Controller, reference: Controller) -> Counter[Overall]:
     """Return the number of cases with each verdict."""
     verdicts = (evaluation.verdict(case, subject.algorithm, reference.algorithm) for case in evaluation.cases)

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments import records
-from experiments.bench.result import describe_run
+from experiments.bench.result import KEEP_FIX, describe_run
 from experiments.errors import ResultError
 from experiments.papers import models
 from experiments.papers.tables import Check, Table
 from experiments.runs.check import SIM
-from experiments.runs.places import cannot_write
+from experiments.writing import write_text
 
 if TYPE_CHECKING:
     from experiments.papers.comparisons import Claim
@@ -94,13 +94,7 @@ class Kept:
             "checks": [one.records() for one in self.checks],
             "tables": [one.records() for one in self.tables],
         }
-        file = self.place(folder, self.paper, self.part)
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(records.dumped(document))
-        except OSError as error:
-            raise cannot_write(file, error) from error
-        return file
+        return write_text(self.place(folder, self.paper, self.part), records.dumped(document), KEEP_FIX)
 
     @classmethod
     def read(cls, file: Path) -> Kept:

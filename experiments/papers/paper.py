@@ -26,9 +26,9 @@ from experiments.papers.estimates import IN_RUN
 from experiments.papers.tables import Check, Table, figures_of
 from experiments.plots import Plot, save_as
 from experiments.results import SWEEP, Result, ResultSet, is_complete
-from experiments.runs.places import cannot_write
 from experiments.runs.reports import RunReport
 from experiments.sweep import Grid, estimate_s, planned, sweep
+from experiments.writing import cannot_write
 
 FIGURES: Final = "figures"
 """Directory of the figures, in the directory of a paper's results."""
@@ -303,7 +303,7 @@ def run_part(
     file = _measured(part, size, out)
     if part.measurement is not None and not file.exists():
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True)  # fails before a long measurement, not after
             text = json.dumps(list(part.measurement.rows(size)), indent=2)
             file.write_text(text)
         except OSError as error:

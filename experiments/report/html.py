@@ -19,9 +19,9 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from experiments.errors import ResultError
 from experiments.report import intervals
 from experiments.report.model import Picture, Report, Table
+from experiments.writing import write_text
 
 SCRIPTS: Final = ("csv.js", "colours.js", "chart.js", "explorer.js", "table.js", "rows.js", "page.js")
 """Files of the script, in order; each file uses names of earlier files."""
@@ -61,18 +61,7 @@ def write(report: Report, file: Path) -> Path:
     Raises:
         ResultError: `result.cannot_write`.
     """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(rendered(report), encoding="utf-8")
-    except OSError as error:
-        raise ResultError(
-            "result.cannot_write",
-            f"cannot write to {file}",
-            str(file),
-            error.strerror or str(error),
-            "choose another file with --report",
-        ) from error
-    return file
+    return write_text(file, rendered(report), "choose another file with --report")
 
 
 @cache

@@ -27,6 +27,7 @@ from experiments.results import SCENARIO
 from experiments.run import run
 from experiments.runs import files, places, reading
 from experiments.scenario import Scenario
+from experiments.writing import cannot_write
 
 _TEXTS: Final = frozenset({".json", ".log"})
 
@@ -119,7 +120,7 @@ def put(outcome: Outcome, out: Path) -> CcpError | None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
         except OSError as error:
-            raise places.cannot_write(out, error) from error
+            raise cannot_write(out, error) from error
         if outcome.error is None:
             places.finish(place, out)
             return None

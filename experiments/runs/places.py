@@ -17,6 +17,7 @@ from typing import Final
 
 from experiments.errors import ResultError
 from experiments.netlab.names import Owner, this_process
+from experiments.writing import cannot_write
 
 INCOMPLETE: Final = ".incomplete"
 
@@ -123,14 +124,3 @@ def give_away(place: Path) -> None:
 def _owner_of(directory: Path) -> tuple[int, int]:
     status = directory.stat()
     return status.st_uid, status.st_gid
-
-
-def cannot_write(out: Path, error: OSError) -> ResultError:
-    """Return the error for a result that cannot be written."""
-    return ResultError(
-        "result.cannot_write",
-        f"cannot write to {out}",
-        str(out),
-        error.strerror or str(error),
-        "choose another directory with --out",
-    )

@@ -14,7 +14,7 @@ from rich.table import Table
 from ccplane.agent import params
 from ccplane.agent.algorithms import find, name_of
 from experiments import statistics
-from experiments.commands import console, file_name, print_json, show, shown_progress, summary
+from experiments.printing import console, print_json, show, shown_progress, summary
 from experiments.results import Result
 from experiments.run import run as run_scenario
 from experiments.runs import one_path
@@ -24,6 +24,7 @@ from experiments.runs.own_network import own_network
 from experiments.runs.sim_order import SimOrder
 from experiments.scenario import FlowSpec, Scenario
 from experiments.units import MBIT
+from experiments.writing import file_name
 
 MAX_SHOWN: Final = 100
 """Maximum flows of a table of repeats."""

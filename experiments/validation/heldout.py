@@ -22,12 +22,13 @@ from rich.table import Table
 
 from experiments import records
 from experiments.bench.errors import BenchError
-from experiments.bench.result import describe_run, write
+from experiments.bench.result import KEEP_FIX, describe_run
 from experiments.metrics import NAN
 from experiments.statistics import share_interval
 from experiments.validation import rules
 from experiments.validation.drawing import Drawn
 from experiments.validation.running import KERNEL, SIMULATOR
+from experiments.writing import write_text
 
 FORMAT: Final = 1
 """Format of kept results."""
@@ -337,9 +338,9 @@ class Heldout:
         """Write the result to a file, whose folder is created if it is missing.
 
         Raises:
-            BenchError: `bench.cannot_keep`.
+            ResultError: `result.cannot_write`.
         """
-        write(self.to_json(), file)
+        write_text(file, self.to_json(), KEEP_FIX)
 
     def print(self, console: Console) -> None:
         """Print the scenarios, the errors, and the cases outside the goals."""

@@ -7,20 +7,16 @@ Results are kept in docs/results.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
-from typing import Any, Final
+from typing import Final
 
-from experiments import records
 from scripts.vm import kernels, userland
 from scripts.vm.compose_inside import RESULT
 from scripts.vm.images import make_images
-from scripts.vm.machine import Run
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
 from scripts.vm.problem import need_programs
-from scripts.vm.results import revision
+from scripts.vm.results import keep_run, revision
 
 PACKAGES: Final = ["crun", "dbus", "netavark", "podman", "systemd-sysv"]
 PODMAN_COMPOSE: Final = "podman-compose>=1.6,<2"
@@ -34,9 +30,6 @@ mkdir /mnt/containers
 mount -t 9p -o ro,cache=loose,trans=virtio,version=9p2000.L,msize=262144 containers /mnt/containers
 mount -o remount,size=70% /var
 PYTHONPATH=/mnt/containers/python python -m scripts.vm.compose_inside"""
-
-Result = dict[str, Any]
-"""The result of `compose_inside`, with command, kernel, revision, date."""
 
 
 def main() -> int:
@@ -67,20 +60,8 @@ def main() -> int:
     if result.exists():
         parts.console.print_json(result.read_text())
         if arguments.keep and ended.status == 0:
-            keep(ended, tested)
+            keep_run(ended, RESULT, "python -m scripts.vm.compose", tested, KEPT)
     return 0 if ended.status == 0 else 1
-
-
-def keep(ended: Run, tested: str) -> None:
-    """Keep the result of a successful run, with the revision of `results.revision`."""
-    found: Result = {
-        "command": "python -m scripts.vm.compose",
-        "revision": tested,
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "kernel": ended.kernel.version,
-        **json.loads((ended.out / RESULT).read_text()),
-    }
-    KEPT.write_text(records.dumped(found))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from experiments import records
 from experiments.runs.metadata import git_revision
+from scripts.vm.machine import Run
 from scripts.vm.places import ROOT
 from scripts.vm.problem import VmError
 
@@ -63,6 +64,27 @@ def keep(name: str, version: str, report: Path, wall_s: float, tested: str, kept
     }
     order = sorted(results, key=lambda one: [int(part) for part in one.split(".")])
     kept.write_text(records.dumped({one: results[one] for one in order}))
+
+
+def keep_run(run: Run, result: str, command: str, tested: str, kept: Path) -> None:
+    """Keep the result of a successful command in a machine.
+
+    Args:
+        run: The command's end.
+        result: Name of the JSON file that it wrote.
+        command: The command line that did all this.
+        tested: Revision, as of `revision`.
+        kept: File for the result.
+    """
+    found: Result = {
+        "command": command,
+        "kernel": run.kernel.version,
+        "revision": tested,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        **json.loads((run.out / result).read_text()),
+    }
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(records.dumped(found))
 
 
 def table(results: dict[str, Result]) -> str:

@@ -6,17 +6,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
-from typing import Any, Final
+from typing import Final
 
-from experiments import records
 from scripts.vm import kernels
-from scripts.vm.machine import Run
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
-from scripts.vm.results import revision
+from scripts.vm.results import keep_run, revision
 from scripts.vm.services_inside import RESULT
 
 PACKAGES: Final = ["dbus", "mosquitto", "openssl", "systemd-sysv"]
@@ -46,20 +42,8 @@ def main() -> int:
     if result.exists():
         parts.console.print_json(result.read_text())
         if arguments.keep and ended.status == 0:
-            keep(ended, tested)
+            keep_run(ended, RESULT, "python -m scripts.vm.services", tested, KEPT)
     return 0 if ended.status == 0 else 1
-
-
-def keep(ended: Run, tested: str) -> None:
-    """Keep the result of a successful run, with the revision of `results.revision`."""
-    found: dict[str, Any] = {
-        "command": "python -m scripts.vm.services",
-        "revision": tested,
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "kernel": ended.kernel.version,
-        **json.loads((ended.out / RESULT).read_text()),
-    }
-    KEPT.write_text(records.dumped(found))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from ccplane.datapath import ebpf
 from experiments.bench.bpf_objects import maps
 from scripts.vm.connections import Connections, opened
 from scripts.vm.inside import NOBODY, status_of
+from scripts.vm.systemd import journal, logged, said, shown, wait_until
 
 RESULT: Final = "services.json"
 OUT: Final = Path("/mnt/out", RESULT)
@@ -68,8 +69,6 @@ CHECKOUT: Final = Path("/mnt/checkout")
 NEW_VERSION: Final = "new version: "
 HEARTBEAT_MS: Final = "2000"
 """Heartbeat timeout [ms]: ten times the usual one, as an emulated processor is ten times slower."""
-PATIENCE_S: Final = 600.0
-"""Timeout of waits; an emulated processor is slow [s]."""
 
 Found = dict[str, Any]
 
@@ -117,39 +116,6 @@ def main() -> int:
 
 
 # --- helpers ------------------------------------------------------------------------------------------------
-
-
-def said(*command: str, given: str | None = None, fails: bool = False) -> str:
-    """Run a command and return its output."""
-    done = subprocess.run(command, input=given, text=True, capture_output=True, check=False)
-    if (done.returncode != 0) != fails:
-        raise RuntimeError(f"{' '.join(command)}: {done.returncode}: {done.stdout}{done.stderr}\n{journal()}")
-    return (done.stdout + done.stderr).strip()
-
-
-def journal(lines: int = 60) -> str:
-    """Return the end of the journal."""
-    return subprocess.run(["journalctl", "--no-pager", f"-n{lines}"], capture_output=True, text=True).stdout
-
-
-def logged(unit: str, since: float) -> list[str]:
-    """Return a unit's lines in the journal since a time [s since 1970]."""
-    words = ("journalctl", "--no-pager", "--output=cat", "-u", unit, f"--since=@{since:.3f}")
-    return said(*words).splitlines()
-
-
-def shown(unit: str, name: str) -> str:
-    """Return a property of a unit."""
-    return said("systemctl", "show", "--property", name, "--value", unit)
-
-
-def wait_until(what: Callable[[], object]) -> None:
-    """Wait until a condition is true."""
-    end_s = time.monotonic() + PATIENCE_S
-    while not what():
-        if time.monotonic() > end_s:
-            raise RuntimeError(f"timeout waiting for {what}\n{journal()}")
-        time.sleep(0.2)
 
 
 def units(*services: str) -> tuple[str, ...]:

@@ -7,20 +7,17 @@ Each machine has a bare Debian without a compiler or a network; wheels of depend
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
-import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from experiments import records
 from scripts.vm import kernels, userland
 from scripts.vm.machine import Run
 from scripts.vm.parts import Parts, add_options, gather
 from scripts.vm.places import OUT, ROOT
 from scripts.vm.problem import VmError
-from scripts.vm.results import revision
+from scripts.vm.results import keep_run, revision
 from scripts.vm.wheel_inside import RESULT
 
 DIST: Final = ROOT / "dist"
@@ -33,8 +30,6 @@ mkdir /mnt/wheels
 mount -t 9p -o ro,cache=loose,trans=virtio,version=9p2000.L,msize=262144 wheels /mnt/wheels
 mount -o remount,size=80% /root
 /usr/bin/python3 scripts/vm/wheel_inside.py"""
-Result = dict[str, Any]
-"""The result of `wheel_inside`, with kernel, revision, date."""
 
 
 def main() -> int:
@@ -81,15 +76,8 @@ def _run(parts: Parts, name: str, wheels: Path) -> Run:
 
 def keep(run: Run, tested: str) -> None:
     """Keep the result of a successful run, replacing that of its kernel, with the wheel's revision."""
-    found: Result = {
-        "command": f"python -m scripts.vm.wheel --kernel {run.kernel.name}",
-        "kernel": run.kernel.version,
-        "revision": tested,
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        **json.loads((run.out / RESULT).read_text()),
-    }
-    KEPT.mkdir(parents=True, exist_ok=True)
-    (KEPT / f"{run.kernel.name}.json").write_text(records.dumped(found))
+    name = run.kernel.name
+    keep_run(run, RESULT, f"python -m scripts.vm.wheel --kernel {name}", tested, KEPT / f"{name}.json")
 
 
 if __name__ == "__main__":

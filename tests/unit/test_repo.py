@@ -28,10 +28,7 @@ FOLDERS = [
 ]
 SOURCES = {".py", ".pyi", ".rs", ".c", ".h", ".sh"}
 MAX_LINES = 500
-LONGER = {
-    "ccp_algs/fold/expressions.py": "numbers and flags of the builder refer to each other",
-    "ccplane/base/_native.pyi": "the stub of one compiled module is one file",
-}
+LONGER = {"ccplane/base/_native.pyi": "the stub of one compiled module is one file"}
 """Source file -> why it may be longer than MAX_LINES."""
 
 REGISTRIES = [

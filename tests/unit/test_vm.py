@@ -13,7 +13,7 @@ from scripts.vm import machine, results
 from scripts.vm.cpio import archive
 from scripts.vm.debian import Mirrors
 from scripts.vm.kernels import KERNELS, Kernel, _closure
-from scripts.vm.machine import boot
+from scripts.vm.machine import Run, boot
 from scripts.vm.problem import VmError, need_programs
 from scripts.vm.wifi import _check_mininet
 
@@ -91,6 +91,17 @@ def test_results_are_kept_by_kernel_with_what_failed_and_what_was_skipped(tmp_pa
     shown = results.table(found)
     assert f"| 6.12.0-1 | 2 | 2 | 2 | 1.5 | {one['revision']} | {one['date']} |" in shown
     assert "Failed on 7:\n\n- `a::bad`" in shown
+
+
+def test_the_result_of_a_command_is_kept_with_its_kernel_and_revision(tmp_path: Path) -> None:
+    left = {"steps": {"up": {"came_out": "5 services run", "seconds": 12.5}}}
+    (tmp_path / "left.json").write_text(json.dumps(left))
+    run = Run(Kernel("6.12", "6.12.0-1", tmp_path, tmp_path), 0, 9.0, tmp_path)
+    results.keep_run(run, "left.json", "a command", "0123456", tmp_path / "new" / "kept.json")
+    found = json.loads((tmp_path / "new" / "kept.json").read_text())
+    assert {*found} == {"command", "kernel", "revision", "date", "steps"}
+    assert (found["command"], found["kernel"], found["revision"]) == ("a command", "6.12.0-1", "0123456")
+    assert found["steps"] == left["steps"]
 
 
 def test_security_suites_have_their_own_mirror() -> None:

@@ -11,7 +11,7 @@ from ccplane.agent.client import Client
 from ccplane.base.options import AsJson, Connect
 from ccplane.datapath.ebpf import DEFAULT_PIN_DIR
 
-__all__ = ["PIN_DIR", "AsJson", "Connect", "FlowId", "Keys", "Match", "PinDir", "client"]
+__all__ = ["PIN_DIR", "AsJson", "Connect", "Count", "FlowId", "Keys", "Match", "PinDir", "client"]
 
 PinDir = Annotated[
     str,
@@ -26,6 +26,10 @@ Keys = Annotated[
     typer.Option("--keys", metavar="DIRECTORY", help="CURVE keys, for a tcp:// endpoint."),
 ]
 FlowId = Annotated[int | None, typer.Option("--flow", metavar="ID", help="Only the flow with this id.")]
+Count = Annotated[
+    int | None,
+    typer.Option("--count", "-n", metavar="N", help="Stop after N lines.", show_default="unlimited"),
+]
 Match = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ccplane.agent import console
-from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, FlowId, Keys, PinDir, client
+from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, Count, FlowId, Keys, PinDir, client
 from ccplane.agent.control import STREAMS
 from ccplane.base import options
 from ccplane.base.errors import UsageError
@@ -25,10 +25,7 @@ def tail(
         typer.Argument(metavar="STREAM", help=f"Streams: {', '.join(STREAMS)}.", show_default="event"),
     ] = None,
     flow: FlowId = None,
-    count: Annotated[
-        int | None,
-        typer.Option("--count", "-n", metavar="N", help="Stop after N lines.", show_default="unlimited"),
-    ] = None,
+    count: Count = None,
     as_json: AsJson = False,
     connect: Connect = None,
     keys: Keys = None,

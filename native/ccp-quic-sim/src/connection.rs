@@ -7,11 +7,12 @@ use std::time::Instant;
 use bytes::BytesMut;
 use ccp_emu::{Ecn, Error, Result};
 
+use super::proto::congestion::ControllerFactory;
 use super::proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig,
     Event, ReadError, ServerConfig, StreamId, Transmit, TransportConfig, VarInt, WriteError,
 };
-use crate::flow::{Begin, Now, Offered, Pair};
+use crate::flow::{Begin, Flow, Now, Offered, Pair};
 use crate::packet::{Datagram, End};
 use crate::record::Record;
 use crate::tls;
@@ -34,7 +35,7 @@ struct Host {
     buffer: Vec<u8>,
 }
 
-pub(super) struct Connected {
+struct Connected {
     flow: usize,
     sender: Host,
     receiver: Host,
@@ -47,8 +48,27 @@ pub(super) struct Connected {
     is_complete: bool,
 }
 
+/// Returns a flow that uses the controllers of this factory.
+pub fn flow(factory: impl ControllerFactory + Send + Sync + 'static) -> Flow {
+    flow_with(factory, |_| ())
+}
+
+/// Returns a flow that uses the controllers of this factory, and changes the sender's configuration. Flow control and
+/// idle timeouts are off before the change.
+pub fn flow_with(
+    factory: impl ControllerFactory + Send + Sync + 'static,
+    change: impl FnOnce(&mut TransportConfig) + 'static,
+) -> Flow {
+    Flow::new(move |begin| {
+        let mut transport = unlimited(TransportConfig::default());
+        change(&mut transport);
+        transport.congestion_controller_factory(Arc::new(factory));
+        connect(begin, transport)
+    })
+}
+
 /// Connects to a receiver; the transport configuration is the sender's. Errors: `quic_sim.tls`, `quic_sim.connection`.
-pub(super) fn connect(begin: Begin, transport: TransportConfig) -> Result<Box<dyn Pair>> {
+fn connect(begin: Begin, transport: TransportConfig) -> Result<Box<dyn Pair>> {
     let identity = tls::identity()?;
     let [sender_address, receiver_address] =
         [1, 2].map(|last| SocketAddr::from((Ipv4Addr::new(10, 0, 0, last), 4433)));
@@ -88,7 +108,7 @@ pub(super) fn connect(begin: Begin, transport: TransportConfig) -> Result<Box<dy
 }
 
 /// Flow control and idle timers that never limit a simulation.
-pub(super) fn unlimited(mut transport: TransportConfig) -> TransportConfig {
+fn unlimited(mut transport: TransportConfig) -> TransportConfig {
     transport
         .max_idle_timeout(None)
         .stream_receive_window(VarInt::MAX)

@@ -7,38 +7,18 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use noq_proto as proto;
-use noq_proto::congestion::ControllerFactory;
 use noq_proto::{
     Connection, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, FourTuple, PathId, ServerConfig,
-    Transmit, TransportConfig,
+    Transmit,
 };
 
-use crate::Flow;
 use crate::record::Observed;
 
 // The same text for each stack: their types differ, their methods do not.
 #[allow(clippy::duplicate_mod)]
 #[path = "connection.rs"]
 mod connection;
-
-/// Returns a flow that uses the controllers of this factory.
-pub fn flow(factory: impl ControllerFactory + Send + Sync + 'static) -> Flow {
-    flow_with(factory, |_| ())
-}
-
-/// Returns a flow that uses the controllers of this factory, and changes the sender's configuration. Flow control and
-/// idle timeouts are off before the change.
-pub fn flow_with(
-    factory: impl ControllerFactory + Send + Sync + 'static,
-    change: impl FnOnce(&mut TransportConfig) + 'static,
-) -> Flow {
-    Flow::new(move |begin| {
-        let mut transport = connection::unlimited(TransportConfig::default());
-        change(&mut transport);
-        transport.congestion_controller_factory(Arc::new(factory));
-        connection::connect(begin, transport)
-    })
-}
+pub use connection::{flow, flow_with};
 
 fn endpoint(config: Arc<EndpointConfig>, server: Option<Arc<ServerConfig>>) -> Endpoint {
     Endpoint::new(config, server, true)

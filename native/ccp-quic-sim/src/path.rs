@@ -114,6 +114,7 @@ impl Path {
             name: name.to_string(),
             addresses: vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, last))],
             tun: None,
+            misbehaves: None,
         };
         let link = |name: &str, from, to, direction| Link { name: name.to_string(), from, to, direction };
         Ok(Spec {

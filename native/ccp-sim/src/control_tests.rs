@@ -1,9 +1,8 @@
 //! Congestion controls over whole paths with a bottleneck.
 
-use ccp_emu::spec::Spec;
-
 use super::*;
-use crate::{App, Options, Plan, World};
+use crate::World;
+use crate::test_world::{self, add_bulk as add};
 
 const S: u64 = 1_000_000_000;
 /// 10 Mbit/s.
@@ -11,25 +10,13 @@ const RATE_BYTES_PER_S: f64 = 1.25e6;
 
 /// Two hosts with an RTT of 20 ms, and a JSON description of the forward path.
 fn world(there: &str) -> World {
-    let json = format!(
-        r#"{{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 100000, "routes": [[-1, 0], [1, -1]],
-        "nodes": [{{"name": "a", "addresses": ["10.0.0.1", "fd00::1"]}},
-            {{"name": "b", "addresses": ["10.0.0.2", "fd00::2"]}}],
-        "links": [{{"name": "l>", "from": 0, "to": 1, "direction": {there}}},
-            {{"name": "l<", "from": 1, "to": 0, "direction": {{"delay_us": 10000}}}}]}}"#
-    );
-    World::new(Spec::from_json(json.as_bytes()).unwrap(), &Options::default()).unwrap()
+    test_world::world(there, 10_000)
 }
 
 fn bottleneck(packets: u32) -> World {
     world(&format!(
         r#"{{"rate_bytes_per_s": {RATE_BYTES_PER_S}, "delay_us": 10000, "buffer": {{"packets": {packets}}}}}"#
     ))
-}
-
-fn add(world: &mut World, congestion: &str) {
-    let app = App::Bulk { total_bytes: None, rate_bytes_per_s: None, parallel: 1 };
-    world.add(Plan::new("a", "b", congestion, app)).unwrap();
 }
 
 /// Runs, discards records, and returns the state of the sender.

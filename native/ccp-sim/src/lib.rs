@@ -11,6 +11,8 @@ pub mod features;
 mod packet;
 mod plan;
 pub mod rtcp;
+#[cfg(test)]
+mod test_world;
 mod world;
 
 pub use app::{MediaPacket, MediaReport, ObjectResult};

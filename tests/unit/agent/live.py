@@ -35,6 +35,20 @@ def text(body: str, fold: str = FOLD, base: str = "Algorithm", head: str = "") -
     )
 
 
+FIRST = text("""
+    beta = Param(0.5, min=0.1, max=0.9)
+
+    def on_create(self, info):
+        self.n = 0
+        self.flow.set(cwnd_bytes=20_000, beta_permille=700)
+
+    def on_report(self, report):
+        self.n += 1
+        self.flow.set(cwnd_bytes=10_000 + self.n)
+""")
+SECOND = FIRST.replace("10_000", "50_000")
+
+
 class Edited:
     """A running agent loop whose only algorithm is edited.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from broker.client import Incoming
+from broker.messages import Incoming
 from broker.options import BusOptions
 from broker.topics import topic_of
 from ccplane.agent.inbox import MAX_WAITING, Inbox

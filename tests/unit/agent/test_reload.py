@@ -16,20 +16,7 @@ from ccplane.agent.source import read, version_of
 from ccplane.base.errors import CcpError, UsageError, VerifierError
 from ccplane.datapath.ebpf import compile_program
 from tests.unit.agent.fakes import FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats, Written
-from tests.unit.agent.live import FOLD, edited, text
-
-FIRST = text("""
-    beta = Param(0.5, min=0.1, max=0.9)
-
-    def on_create(self, info):
-        self.n = 0
-        self.flow.set(cwnd_bytes=20_000, beta_permille=700)
-
-    def on_report(self, report):
-        self.n += 1
-        self.flow.set(cwnd_bytes=10_000 + self.n)
-""")
-SECOND = FIRST.replace("10_000", "50_000")
+from tests.unit.agent.live import FIRST, FOLD, SECOND, edited, text
 
 
 @pytest.fixture

@@ -10,20 +10,7 @@ import pytest
 from ccplane.agent.reload import Loader
 from ccplane.agent.source import Source
 from ccplane.base.errors import UsageError
-from tests.unit.agent.live import edited, text
-
-FIRST = text("""
-    beta = Param(0.5, min=0.1, max=0.9)
-
-    def on_create(self, info):
-        self.n = 0
-        self.flow.set(cwnd_bytes=20_000, beta_permille=700)
-
-    def on_report(self, report):
-        self.n += 1
-        self.flow.set(cwnd_bytes=10_000 + self.n)
-""")
-SECOND = FIRST.replace("10_000", "50_000")
+from tests.unit.agent.live import FIRST, SECOND, edited, text
 
 
 @pytest.fixture

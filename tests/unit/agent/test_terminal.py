@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from broker.client import Incoming
+from broker.messages import Incoming
 from broker.options import BusOptions
 from ccplane.agent import console
 from ccplane.agent.blame import text_of

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from paho.mqtt import client as paho
 
-from broker.client import MAX_DECISIONS, BusClient, Outgoing
+from broker.client import MAX_DECISIONS, BusClient
 from broker.errors import BusError
+from broker.messages import Outgoing
 from broker.options import BusOptions
 
 

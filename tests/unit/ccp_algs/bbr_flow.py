@@ -7,7 +7,7 @@ from typing import Any
 
 from ccp_algs.bbr3 import Bbr3
 from ccp_algs.bbr_model import Bbr3Fold
-from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
+from ccp_algs.simulated_flow import FakeInfo, FakeReport, RecordingFlow
 from tests.unit.ccp_algs.folded import INFINITY, MSS, Folded
 
 RTT_US = 100_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ccp_algs import set_params
-from ccp_algs.check import FakeInfo, FakeReport
 from ccp_algs.int_cubic import IntCubic, IntCubicFold
 from ccp_algs.r_hybrid import CubicProgram, RHybrid
+from ccp_algs.simulated_flow import FakeInfo, FakeReport
 from ccplane.base._native import Interpreter, compile
 from ccplane.base.flows import EcnMode
 from telemetry.schema import FlowId, IntHop, IntSummary, RegimeDecision, Sample

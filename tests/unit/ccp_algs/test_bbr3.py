@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ccp_algs.bbr3 import CRUISE, DOWN, DRAIN, PROBE_BW, PROBE_RTT, REFILL, STARTUP, UP, Bbr3
-from ccp_algs.check import FakeInfo
 from ccp_algs.episodes import STARTED
+from ccp_algs.simulated_flow import FakeInfo
 from experiments.events import SetLink
 from experiments.metrics import jain_index
 from experiments.netlab.spec import Buffer, Direction

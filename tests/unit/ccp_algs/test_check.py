@@ -7,9 +7,9 @@ import pytest
 
 from ccp_algs import Algorithm, ContractError, Updates, VectorAlgorithm, check_algorithm
 from ccp_algs.api import programs_of
-from ccp_algs.check import registers_of
 from ccp_algs.fold import Ack, Flow, FoldProgram, control, every, total
 from ccp_algs.params import Param
+from ccp_algs.simulated_flow import registers_of
 from ccplane.base._native import compile
 from ccplane.base.errors import LangError
 

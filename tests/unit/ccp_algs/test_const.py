@@ -1,5 +1,5 @@
-from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.const import Const, ConstFold
+from ccp_algs.simulated_flow import FakeInfo, FakeReport, RecordingFlow
 from tests.unit.ccp_algs.folded import LOSS, MSS, Folded
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ccp_algs import ParamError
-from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.cubic import Cubic, CubicFold
 from ccp_algs.cubic_core import K_UNKNOWN, alpha_permille, cubic_scale, k_us, w_max_bytes
 from ccp_algs.episodes import CUT, STARTED, TIMEOUT, UNDO
+from ccp_algs.simulated_flow import FakeInfo, FakeReport, RecordingFlow
 from tests.unit.ccp_algs.folded import LOSS, MSS, OPEN, RECOVERY, Folded, operators_on_a_quiet_ack, timeout
 
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from ccp_algs.check import FakeInfo, RecordingFlow
 from ccp_algs.dctcp import Dctcp, DctcpFold
 from ccp_algs.reduction import ECHO
+from ccp_algs.simulated_flow import FakeInfo, RecordingFlow
 from experiments.run import run
 from experiments.scenario import Scenario
 from tests.unit.ccp_algs.folded import CWR, INFINITY, MSS, Folded

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccp_algs import example_aimd
-from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.example_aimd import Aimd, AimdFold
+from ccp_algs.simulated_flow import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.vector_aimd import VectorAimd, VectorAimdFold
 from tests.unit.ccp_algs.folded import MSS, Folded
 

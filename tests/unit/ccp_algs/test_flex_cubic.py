@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.cubic import Cubic, CubicFold
 from ccp_algs.cubic_core import k_us
 from ccp_algs.episodes import CUT, STARTED, TIMEOUT
 from ccp_algs.flex_cubic import FlexCubic, FlexCubicFold, beta_of, c_per_s3_of
 from ccp_algs.inflation import INFLATED, NO_LOSS, SPARED_LOSS
+from ccp_algs.simulated_flow import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.spared_recovery import GROWS
 from tests.unit.ccp_algs.folded import (
     CWR,

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from ccp_algs import Updates, check_algorithm, params_of, set_params
-from ccp_algs.check import FakeInfo, FakeReport
 from ccp_algs.cubic_control import CubicAnswers
 from ccp_algs.episodes import CUT, STARTED, UNDO
 from ccp_algs.hyvar.algorithms import HybridMtp, Hyvar, PolicyAlone
@@ -19,6 +18,7 @@ from ccp_algs.hyvar.collector import Collector, States, View
 from ccp_algs.hyvar.fold import PPM, HyvarFold
 from ccp_algs.hyvar.policy import PolicyError
 from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us, priced
+from ccp_algs.simulated_flow import FakeInfo, FakeReport
 from ccplane.base._native import compile
 from experiments.runs.files import sources
 from tests.unit.ccp_algs.folded import MSS

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccp_algs.check import FakeInfo
 from ccp_algs.cubic import CubicFold
 from ccp_algs.episodes import CUT, STARTED, TIMEOUT
 from ccp_algs.int_cubic import IntCubicFold
+from ccp_algs.simulated_flow import FakeInfo
 from telemetry.schema import FlowId, IntHop
 from tests.unit.ccp_algs.folded import (
     CWR,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccp_algs.check import FakeInfo
 from ccp_algs.cubic import CubicFold
 from ccp_algs.dctcp import DctcpFold
 from ccp_algs.episodes import CUT, STARTED
 from ccp_algs.r_hybrid import CubicProgram, DctcpProgram, MarksProgram
+from ccp_algs.simulated_flow import FakeInfo
 from ccplane.base.flows import EcnMode
 from tests.unit.ccp_algs.folded import CWR, INFINITY, LOSS, MSS, OPEN, RECOVERY, Folded, acks
 from tests.unit.ccp_algs.steered import MIN_RTT_US, Hybrid

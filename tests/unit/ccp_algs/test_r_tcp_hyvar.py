@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ccp_algs import check_algorithm, params_of, set_params
-from ccp_algs.check import FakeInfo, RecordingFlow
 from ccp_algs.hyvar.fold import HyvarFold
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
 from ccp_algs.r_tcp_hyvar import RTcpHyvar
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import RateLimit, message
+from ccp_algs.simulated_flow import FakeInfo, RecordingFlow
 from ccplane.base._native import compile
 from experiments.runs.files import sources
 from tests.unit.ccp_algs.test_hyvar import ID, policy_of

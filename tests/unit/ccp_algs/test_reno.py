@@ -1,9 +1,9 @@
 import pytest
 
-from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.episodes import STARTED
 from ccp_algs.reduction import ALWAYS
 from ccp_algs.reno import Reno, RenoFold
+from ccp_algs.simulated_flow import FakeInfo, FakeReport, RecordingFlow
 from tests.unit.ccp_algs.folded import INFINITY, MSS, Folded
 
 

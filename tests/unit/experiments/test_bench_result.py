@@ -13,6 +13,7 @@ from rich.console import Console
 from experiments.bench.errors import BenchError
 from experiments.bench.result import BenchResult, Metric
 from experiments.bench.rounds import Plan, Tally
+from experiments.errors import ResultError
 
 ABOUT: dict[str, Any] = {
     "command": ["ccp", "bench", "name"],
@@ -100,9 +101,10 @@ def test_what_is_no_result_is_refused(text: str) -> None:
 
 def test_a_result_that_cannot_be_kept_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BenchError) as caught:
+    with pytest.raises(ResultError) as caught:
         result().keep(tmp_path / "file")
-    assert caught.value.slug == "bench.cannot_keep"
+    assert caught.value.slug == "result.cannot_write"
+    assert "--keep" in caught.value.fix
 
 
 @pytest.mark.parametrize("width", [80, 120])

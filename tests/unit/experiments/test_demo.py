@@ -98,7 +98,7 @@ def test_figures_are_shown_when_the_plot_cannot_be_written(
     (tmp_path / "file").write_text("no directory")
     result = ccp_demo("--out", tmp_path / "file" / "demo.png")
     assert isinstance(result.exception, CcpError)
-    assert result.exception.slug == "demo.cannot_write"
+    assert result.exception.slug == "result.cannot_write"
     assert "95.2" in result.stdout
 
 

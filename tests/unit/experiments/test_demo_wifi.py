@@ -269,7 +269,7 @@ def test_figures_are_shown_when_the_plot_cannot_be_written(
     (tmp_path / "file").write_text("no directory")
     result = ccp_demo_wifi("--out", tmp_path / "file" / "wifi.png")
     assert isinstance(result.exception, CcpError)
-    assert result.exception.slug == "demo.cannot_write"
+    assert result.exception.slug == "result.cannot_write"
     assert "0.800" in result.stdout
 
 

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from ccplane.agent import cli
 from experiments import run as runs
-from experiments.commands import app, warnings
+from experiments.commands import app
+from experiments.printing import warnings
 from experiments.results import Result
 from experiments.run import run
 from experiments.runs.recording import Recording

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ccplane.agent import cli
-from experiments.commands import app, warnings
+from experiments.commands import app
 from experiments.events import Edit, SetLink, SetParam, SetRoute
 from experiments.netlab.spec import (
     Bernoulli,
@@ -25,6 +25,7 @@ from experiments.netlab.spec import (
     Topology,
 )
 from experiments.plots.results import origin
+from experiments.printing import warnings
 from experiments.regimes import ReceiverAgent
 from experiments.results import Result
 from experiments.run import run

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from experiments import run as runs
 from experiments.bench.errors import BenchError
-from experiments.errors import RunError
+from experiments.errors import ResultError, RunError
 from experiments.netlab import traces
 from experiments.netlab.cellular import Cellular, draw, write_trace
 from experiments.netlab.spec import Bernoulli, CoDel, Direction, DropTail, GilbertElliott, Red
@@ -338,9 +338,10 @@ def test_a_kept_result_is_read_again(heldout: Heldout, tmp_path: Path) -> None:
         Heldout.from_json(text.replace('"format": 1', '"format": 2'), "draw-1.json")
     assert caught.value.slug == "bench.cannot_read"
     (tmp_path / "file").write_text("")
-    with pytest.raises(BenchError) as caught:
+    with pytest.raises(ResultError) as refused:
         heldout.keep(tmp_path / "file" / "draw-1.json")
-    assert caught.value.slug == "bench.cannot_keep"
+    assert refused.value.slug == "result.cannot_write"
+    assert "--keep" in refused.value.fix
 
 
 def test_a_drawn_scenario_runs_in_the_simulator(tmp_path: Path) -> None:

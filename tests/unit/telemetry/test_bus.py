@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from broker.client import Incoming
+from broker.messages import Incoming
 from broker.options import BusOptions
 from broker.topics import BY_KIND, topic_of
 from telemetry import bus as bus_module

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, FlowId, Keys, PinDir, client
+from ccplane.agent.commands.connection import PIN_DIR, AsJson, Connect, Count, FlowId, Keys, PinDir, client
 from ccplane.agent.features.probes.timeline import ProbeTimeline
 from ccplane.base import clock, options
 from telemetry.bpfcc import BccProbe, Table
@@ -50,10 +50,7 @@ def probe(
         float | None,
         options.seconds("Time to run, after the probe is compiled", min=0, show_default="until Ctrl-C"),
     ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option("--count", "-n", metavar="N", help="Stop after N lines.", show_default="unlimited"),
-    ] = None,
+    count: Count = None,
     as_json: AsJson = False,
     connect: Connect = None,
     keys: Keys = None,

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use bytes::{Bytes, BytesMut};
 use ccp_int::{FlowKey, Protocol};
 
-use super::ack;
+use super::ack_filter;
 use super::checksum::{self, set_word, sum, word};
 use super::extension::{Extension, IPV6_BYTES};
-use super::segment::sequence;
+use super::tcp::sequence;
 use super::too_big;
 use super::vnet::Partial;
 use crate::packet::{Ecn, Judged, Packet};
@@ -21,10 +21,6 @@ const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 const TCP_CHECKSUM: u16 = 16;
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
 
 /// A packet: own headers, and a payload in the memory where its super-packet was read. Headers and offsets
 /// are those of the packet without extension headers.
@@ -283,16 +279,11 @@ impl Packet for IpPacket {
     }
 
     fn is_pure_ack(&self) -> bool {
-        let Some(tcp) = self.head().get(IPV6_BYTES..IPV6_BYTES + 14) else { return false };
-        let tcp_bytes = self.head().len() + self.tail.len() - IPV6_BYTES;
-        !self.is_ipv4()
-            && i32::from(self.head[6]) == libc::IPPROTO_TCP
-            && usize::from(tcp[12] >> 4) * 4 == tcp_bytes
-            && tcp[13] & (FIN | SYN | RST | ACK) == ACK
+        !self.is_ipv4() && self.pure_ack().is_some()
     }
 
     fn judge(&self, waiting: &Self) -> Judged {
-        ack::judge(self, waiting)
+        ack_filter::judge(self, waiting)
     }
 
     fn too_big(&self, mtu_bytes: u32) -> Option<Self> {

@@ -7,7 +7,7 @@ use std::io::IoSlice;
 
 use super::datagram::IpPacket;
 use super::extension::{Extension, IPV6_BYTES};
-use super::segment::sequence;
+use super::tcp::{CWR, FIN, FLAGS_AT, PSH, RST, SYN, URG, sequence};
 use super::vnet::{Gso, VnetHeader};
 use crate::packet::Packet;
 
@@ -17,14 +17,6 @@ const MAX_BYTES: usize = 65_535;
 const MAX_SEGMENTS: usize = 64;
 /// Parts of a group: vnet header, headers with extension headers, one payload per segment.
 const MAX_PARTS: usize = MAX_SEGMENTS + 4;
-
-const TCP_FLAGS: usize = 13;
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const PSH: u8 = 0x08;
-const URG: u8 = 0x20;
-const CWR: u8 = 0x80;
 
 #[derive(Debug)]
 pub struct Group {
@@ -110,7 +102,7 @@ impl Group {
         let ending = self.packets.last().map_or(0, flags) & (FIN | PSH);
         let payload_bytes = self.packets.iter().map(|p| p.tail().len()).sum();
         let first = &mut self.packets[0];
-        let at = transport(first) + TCP_FLAGS;
+        let at = transport(first) + FLAGS_AT;
         first.head_mut()[at] |= ending;
         first.set_payload_bytes(payload_bytes);
     }
@@ -121,7 +113,7 @@ fn transport(packet: &IpPacket) -> usize {
 }
 
 fn flags(packet: &IpPacket) -> u8 {
-    packet.head().get(transport(packet) + TCP_FLAGS).copied().unwrap_or(0)
+    packet.head().get(transport(packet) + FLAGS_AT).copied().unwrap_or(0)
 }
 
 fn mergeable(packet: &IpPacket) -> bool {
@@ -158,7 +150,7 @@ fn goes_on(first: &IpPacket, packet: &IpPacket, next: u32) -> bool {
     // IPv4's length, identification and checksum, and IPv6's length may differ (IPv6's second range is
     // empty); so may the sequence number, the flags checked above, and TCP's checksum.
     let of_ip = if first.is_ipv4() { [2..6, 10..12] } else { [4..6, 6..6] };
-    let of_tcp = [at + 4..at + 8, at + TCP_FLAGS..at + TCP_FLAGS + 1, at + 16..at + 18];
+    let of_tcp = [at + 4..at + 8, at + FLAGS_AT..at + FLAGS_AT + 1, at + 16..at + 18];
     let mut from = 0;
     for skip in of_ip.into_iter().chain(of_tcp) {
         if a[from..skip.start] != b[from..skip.start] {

@@ -1,12 +1,12 @@
 //! IP packets in a TUN device's format.
 
-mod ack;
-mod acknowledgment;
+mod ack_filter;
 mod checksum;
 mod datagram;
 mod extension;
 mod merge;
 mod segment;
+mod tcp;
 mod too_big;
 mod vnet;
 

@@ -5,11 +5,9 @@ use bytes::Bytes;
 use super::checksum::{set_word, word};
 use super::datagram::{IpPacket, tcp_header_end};
 use super::extension::take_out;
+use super::tcp::{CWR, FIN, FLAGS_AT, PSH, sequence};
 use super::vnet::{Gso, VnetHeader};
 
-const TCP_FLAGS: usize = 13;
-const FIN_PSH: u8 = 0x09;
-const CWR: u8 = 0x80;
 const UDP_BYTES: usize = 8;
 
 /// Calls `give` with each packet of a frame, in order; returns false if the frame is malformed or cannot be split.
@@ -59,20 +57,16 @@ fn segment(model: &IpPacket, tail: Bytes, index: usize, n: usize, start: usize) 
         let head = packet.head_mut();
         let sequence = sequence(head, transport).wrapping_add(start as u32);
         head[transport + 4..transport + 8].copy_from_slice(&sequence.to_be_bytes());
-        let flags = &mut head[transport + TCP_FLAGS];
+        let flags = &mut head[transport + FLAGS_AT];
         if index > 0 {
             *flags &= !CWR;
         }
         if index + 1 < n {
-            *flags &= !FIN_PSH;
+            *flags &= !(FIN | PSH);
         }
     }
     packet.set_payload_bytes(payload_bytes);
     packet
-}
-
-pub(super) fn sequence(head: &[u8], transport: usize) -> u32 {
-    u32::from(word(head, transport + 4)) << 16 | u32::from(word(head, transport + 6))
 }
 
 #[cfg(test)]

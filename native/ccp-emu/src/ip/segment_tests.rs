@@ -27,7 +27,7 @@ fn one_packet_stays_as_it_is() {
 fn tcp_segments_have_their_numbers_flags_and_identifications() {
     for v6 in [false, true] {
         // Payloads of 1000, 1000 and 500 bytes. FIN and PSH belong to the last, CWR to the first.
-        let flags = ACK | CWR | FIN_PSH;
+        let flags = ACK | CWR | FIN | PSH;
         let tcp = Tcp { v6, payload_bytes: 2500, flags, sequence: u32::MAX - 1499, ..Tcp::default() };
         let packets = cut(tcp.vnet(1000), tcp.bytes());
         let at = if v6 { 40 } else { 20 };
@@ -36,7 +36,7 @@ fn tcp_segments_have_their_numbers_flags_and_identifications() {
         assert_eq!(sizes, [1000, 1000, 500]);
         assert_eq!(packets.iter().map(number).collect::<Vec<_>>(), [u32::MAX - 1499, u32::MAX - 499, 500]);
         let flags: Vec<_> = packets.iter().map(|p| p[at + 13]).collect();
-        assert_eq!(flags, [ACK | CWR, ACK, ACK | FIN_PSH]);
+        assert_eq!(flags, [ACK | CWR, ACK, ACK | FIN | PSH]);
         if !v6 {
             let ids: Vec<_> = packets.iter().map(|p| u16::from_be_bytes([p[4], p[5]])).collect();
             assert_eq!(ids, [0xfff0, 0xfff1, 0xfff2]);

@@ -2,7 +2,6 @@
 
 use std::ops::{Deref, DerefMut};
 
-use ccp_emu::spec::Spec;
 use ccp_lang::{Source, compile};
 use ccp_record::{Message, Record, Update};
 use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE, RTCP_CAPPED, RTCP_GONE};
@@ -11,23 +10,17 @@ use ccp_tcp::Sock;
 
 use super::limit::tests::test_message;
 use super::{Attached, NAMES};
-use crate::{App, Options as WorldOptions, Plan, World};
+use crate::test_world::{self, add_bulk as add};
+use crate::{App, Plan, World};
 
 const S: u64 = 1_000_000_000;
 /// Payload of 2 Mbit/s of IP packets.
 const LIMIT_BYTES_PER_S: f64 = 250e3 * 1448.0 / 1500.0;
 const BUCKET_BYTES: f64 = 400e3 * 1448.0 / 1500.0;
 
-/// Two hosts with an RTT of 18 ms, and a forward path.
+/// Two hosts, a forward path, and 18 ms back.
 fn world_with(there: &str) -> World {
-    let json = format!(
-        r#"{{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 100000, "routes": [[-1, 0], [1, -1]],
-        "nodes": [{{"name": "a", "addresses": ["10.0.0.1", "fd00::1"]}},
-            {{"name": "b", "addresses": ["10.0.0.2", "fd00::2"]}}],
-        "links": [{{"name": "l>", "from": 0, "to": 1, "direction": {there}}},
-            {{"name": "l<", "from": 1, "to": 0, "direction": {{"delay_us": 18000}}}}]}}"#
-    );
-    World::new(Spec::from_json(json.as_bytes()).unwrap(), &WorldOptions::default()).unwrap()
+    test_world::world(there, 18_000)
 }
 
 /// 40 Mbit/s, and a bucket of 400 kB filled at 2 Mbit/s.
@@ -36,11 +29,6 @@ fn world() -> World {
         r#"{"rate_bytes_per_s": 5e6, "delay_us": 18000, "buffer": {"packets": 1000},
             "token_bucket": {"rate_bytes_per_s": 250e3, "bucket_bytes": 400000}}"#,
     )
-}
-
-fn add(world: &mut World, congestion: &str) {
-    let app = App::Bulk { total_bytes: None, rate_bytes_per_s: None, parallel: 1 };
-    world.add(Plan::new("a", "b", congestion, app)).unwrap();
 }
 
 struct Bounded {

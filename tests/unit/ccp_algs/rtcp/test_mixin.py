@@ -9,7 +9,6 @@ import pytest
 
 from ccp_algs import Algorithm, VectorAlgorithm, params_of
 from ccp_algs.bbr3 import CRUISE, STARTUP
-from ccp_algs.check import FakeInfo, RecordingFlow
 from ccp_algs.const import ConstFold
 from ccp_algs.fold import INFINITY
 from ccp_algs.r_tcp_bbr3 import RTcpBbr3
@@ -17,6 +16,7 @@ from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES, RTcpCubic
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import LIMIT_STATES, RateLimit, message
 from ccp_algs.rtcp.mixin import RateLimited, VectorRateLimited
+from ccp_algs.simulated_flow import FakeInfo, RecordingFlow
 
 
 class Own(RateLimited, Algorithm):

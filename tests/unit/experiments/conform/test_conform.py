@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ccplane.base.errors import CcpError
-from experiments.conform import Controller, Lab, failures, run_suite, running
+from experiments.conform import Lab, failures, run_suite, running
 from experiments.conform.cases import Comparison
 from experiments.conform.command import app
 from experiments.netlab.spec import Bernoulli
@@ -65,9 +65,9 @@ def test_a_suite_of_a_user_distinguishes_algorithms(suite: str, tmp_path: Path) 
 
 
 def test_parameters_reach_the_algorithm(suite: str) -> None:
-    half = Controller("cubic", running.parsed_params("cubic", ["beta=0.5"]))
-    only = ["halves-its-window"]
-    assert [run_suite(suite, one, only=only)[0].outcome for one in ("cubic", half)] == ["fails", "passes"]
+    half = running.parsed_params("cubic", ["beta=0.5"])
+    results = [run_suite(suite, "cubic", params=one, only=["halves-its-window"])[0] for one in ({}, half)]
+    assert [one.outcome for one in results] == ["fails", "passes"]
 
 
 @pytest.mark.parametrize("algorithm", ["kernel/cubic", "cubic", "bbr3"])

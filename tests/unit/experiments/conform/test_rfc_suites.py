@@ -2,46 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from experiments.conform import Controller, run_suite
+from experiments.conform import run_suite
+from experiments.events import ParamValue
 
 DEFECTS = Path(__file__).parent / "defects"
-HYSTARTPP = Controller("cubic", {"css_rounds": 5})
+HYSTARTPP = {"css_rounds": 5}
+"""Parameters with which CUBIC has HyStart++."""
 SECOND_LOOK = {"resumes"}
 """What HyStart++ has, and HyStart has not."""
 
 
-def outcomes(suite: str, controller: Controller | str, outcome: str, seeds: range = range(1, 2)) -> set[str]:
-    return {one.case for one in run_suite(suite, controller, seeds=seeds) if one.outcome == outcome}
+def outcomes(
+    suite: str,
+    algorithm: str,
+    outcome: str,
+    params: Mapping[str, ParamValue] | None = None,
+    seeds: range = range(1, 2),
+) -> set[str]:
+    results = run_suite(suite, algorithm, params=params, seeds=seeds)
+    return {one.case for one in results if one.outcome == outcome}
 
 
 OWN = [
-    ("reno", "kernel/reno", set()),
-    ("reno", "reno", set()),
-    ("cubic", "kernel/cubic", set()),
-    ("cubic", "cubic", set()),
-    ("dctcp", "dctcp", set()),
-    ("slow-start", HYSTARTPP, set()),
-    ("slow-start", "kernel/cubic", SECOND_LOOK),
-    ("slow-start", "cubic", SECOND_LOOK),
+    ("reno", "kernel/reno", None, set()),
+    ("reno", "reno", None, set()),
+    ("cubic", "kernel/cubic", None, set()),
+    ("cubic", "cubic", None, set()),
+    ("dctcp", "dctcp", None, set()),
+    ("slow-start", "cubic", HYSTARTPP, set()),
+    ("slow-start", "kernel/cubic", None, SECOND_LOOK),
+    ("slow-start", "cubic", None, SECOND_LOOK),
 ]
 
 
-@pytest.mark.parametrize(("suite", "controller", "failing"), OWN)
-def test_algorithms_pass_their_own_suite(suite: str, controller: Controller | str, failing: set[str]) -> None:
-    assert outcomes(suite, controller, "fails") == failing
-    assert outcomes(suite, controller, "undecided") == set()
+@pytest.mark.parametrize(("suite", "algorithm", "params", "failing"), OWN)
+def test_algorithms_pass_their_own_suite(
+    suite: str, algorithm: str, params: Mapping[str, ParamValue] | None, failing: set[str]
+) -> None:
+    assert outcomes(suite, algorithm, "fails", params) == failing
+    assert outcomes(suite, algorithm, "undecided", params) == set()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("suite", "controller", "failing"), OWN)
+@pytest.mark.parametrize(("suite", "algorithm", "params", "failing"), OWN)
 def test_algorithms_pass_their_own_suite_on_ten_seeds(
-    suite: str, controller: Controller | str, failing: set[str]
+    suite: str, algorithm: str, params: Mapping[str, ParamValue] | None, failing: set[str]
 ) -> None:
-    assert outcomes(suite, controller, "fails", range(1, 11)) == failing
+    assert outcomes(suite, algorithm, "fails", params, range(1, 11)) == failing
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.errors import ResultError
 from experiments.evaluate import criteria, markdown, page, words
+from experiments.evaluate.command import write_files
 from experiments.evaluate.errors import EvaluateError
-from experiments.evaluate.evaluation import Evaluation, read, write
+from experiments.evaluate.evaluation import Evaluation, read
 from experiments.evaluate.findings import Finding
 from experiments.evaluate.running import SIMULATOR, SOCKETS
 from experiments.report import rendered
@@ -59,11 +61,17 @@ def test_another_file_is_refused(text: str, tmp_path: Path) -> None:
     assert str(file) in caught.value.where
 
 
-def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
-    for do in (lambda: read(tmp_path / "none.json"), lambda: write("", tmp_path)):
-        with pytest.raises(EvaluateError, match=str(tmp_path)) as caught:
-            do()
-        assert caught.value.slug == "evaluate.bad_file"
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EvaluateError, match=str(tmp_path)) as caught:
+        read(tmp_path / "none.json")
+    assert caught.value.slug == "evaluate.bad_file"
+
+
+def test_the_option_of_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match=str(tmp_path)) as caught:
+        write_files((None, str), (tmp_path, str), (None, lambda: page.report_of(made())))
+    assert caught.value.slug == "result.cannot_write"
+    assert "--markdown" in caught.value.fix
 
 
 def test_a_simulated_effect_has_to_exceed_the_simulators_error(monkeypatch: pytest.MonkeyPatch) -> None:

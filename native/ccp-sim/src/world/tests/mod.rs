@@ -11,6 +11,7 @@ use ccp_emu::spec::{Buffer, Direction, Spec};
 
 use super::{Options, Outcome, World};
 use crate::plan::{App, Family, Plan};
+use crate::test_world::two_hosts;
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
@@ -18,12 +19,7 @@ const S: u64 = 1000 * MS;
 const START: u64 = S;
 
 fn spec(there: Direction, back: Direction) -> Spec {
-    let json = br#"{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 100000, "routes": [[-1, 0], [1, -1]],
-        "nodes": [{"name": "a", "addresses": ["10.0.0.1", "fd00::1"]},
-            {"name": "b", "addresses": ["10.0.0.2", "fd00::2"]}],
-        "links": [{"name": "l>", "from": 0, "to": 1, "direction": {}},
-            {"name": "l<", "from": 1, "to": 0, "direction": {}}]}"#;
-    let mut spec = Spec::from_json(json).unwrap();
+    let mut spec = two_hosts("{}", "{}");
     spec.links[0].direction = there;
     spec.links[1].direction = back;
     spec

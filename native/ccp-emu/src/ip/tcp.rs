@@ -1,43 +1,63 @@
-//! Sequence numbers and acknowledgments of TCP packets, which the network of a misbehaving receiver reads and changes.
+//! TCP headers of packets. The network of a misbehaving receiver changes acknowledgments.
 
 use ccp_int::{FlowKey, Protocol};
 
 use super::checksum::{fold, set_word, sum, word};
 use super::datagram::{IpPacket, pseudo_sum};
-use super::segment::sequence;
 use crate::packet::Packet;
 
+/// Offsets in a header (RFC 9293, section 3.1).
+const SEQUENCE_AT: usize = 4;
 const ACK_AT: usize = 8;
-const FLAGS_AT: usize = 13;
+pub(super) const DATA_OFFSET_AT: usize = 12;
+pub(super) const FLAGS_AT: usize = 13;
 const CHECKSUM_AT: usize = 16;
-const OPTIONS_AT: usize = 20;
+pub(super) const OPTIONS_AT: usize = 20;
 
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
+/// Flags.
+pub(super) const FIN: u8 = 0x01;
+pub(super) const SYN: u8 = 0x02;
+pub(super) const RST: u8 = 0x04;
+pub(super) const PSH: u8 = 0x08;
+pub(super) const ACK: u8 = 0x10;
+pub(super) const URG: u8 = 0x20;
 const ECE: u8 = 0x40;
+pub(super) const CWR: u8 = 0x80;
 
 /// Kinds of options (RFC 9293, section 3.2; RFC 2018).
-const END: u8 = 0;
-const NOP: u8 = 1;
+pub(super) const END: u8 = 0;
+pub(super) const NOP: u8 = 1;
 const SACK: u8 = 5;
 
 /// A TCP header that is completely in a packet's head.
 pub(super) struct Tcp {
-    flow: FlowKey,
+    pub flow: FlowKey,
     /// Offsets of the header and its end in the packet.
-    start: usize,
-    end: usize,
-    flags: u8,
+    pub start: usize,
+    pub end: usize,
+    pub flags: u8,
     payload_bytes: usize,
 }
 
+/// Sequence number of a header that begins at this offset.
+pub(super) fn sequence(head: &[u8], start: usize) -> u32 {
+    number(head, start + SEQUENCE_AT)
+}
+
+/// Number acknowledged by a header that begins at this offset.
+pub(super) fn acknowledged(head: &[u8], start: usize) -> u32 {
+    number(head, start + ACK_AT)
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    u32::from(word(bytes, at)) << 16 | u32::from(word(bytes, at + 2))
+}
+
 impl IpPacket {
-    pub(super) fn tcp(&self) -> Option<Tcp> {
+    fn tcp(&self) -> Option<Tcp> {
         let flow = self.flow().filter(|flow| flow.protocol == Protocol::Tcp)?;
         let (start, head) = (self.ip_bytes(), self.head());
-        let end = start + usize::from(head.get(start + 12)? >> 4) * 4;
+        let end = start + usize::from(head.get(start + DATA_OFFSET_AT)? >> 4) * 4;
         let total = head.len() + self.tail().len();
         let is_whole = end >= start + OPTIONS_AT && end <= head.len();
         is_whole.then(|| Tcp { flow, start, end, flags: head[start + FLAGS_AT], payload_bytes: total - end })
@@ -54,11 +74,11 @@ impl IpPacket {
     /// Flow of the acknowledged data, and the number.
     pub(super) fn acked(&self) -> Option<(FlowKey, u32)> {
         let tcp = self.pure_ack()?;
-        // The number follows the sequence number, which is read four bytes after its start.
-        Some((tcp.flow.reversed(), sequence(self.head(), tcp.start + ACK_AT - 4)))
+        Some((tcp.flow.reversed(), acknowledged(self.head(), tcp.start)))
     }
 
-    fn pure_ack(&self) -> Option<Tcp> {
+    /// The header of an ACK without data that neither opens nor closes a connection.
+    pub(super) fn pure_ack(&self) -> Option<Tcp> {
         self.tcp().filter(|tcp| tcp.payload_bytes == 0 && tcp.flags & (FIN | SYN | RST | ACK) == ACK)
     }
 
@@ -91,8 +111,8 @@ impl IpPacket {
     }
 }
 
-/// Overwrites the SACK option with padding if any of its ranges begins below the number.
-fn remove_sacks_below(options: &mut [u8], number: u32) {
+/// Overwrites the SACK option with padding if any of its ranges begins below this number.
+fn remove_sacks_below(options: &mut [u8], below: u32) {
     let mut at = 0;
     while let Some(kind) = options.get(at).copied().filter(|kind| *kind != END) {
         let length = match options.get(at + 1) {
@@ -101,10 +121,7 @@ fn remove_sacks_below(options: &mut [u8], number: u32) {
             _ => return,
         };
         let Some(option) = options.get_mut(at..at + length) else { return };
-        let is_below = |range: &[u8]| {
-            let begin = u32::from(word(range, 0)) << 16 | u32::from(word(range, 2));
-            (number.wrapping_sub(begin) as i32) > 0
-        };
+        let is_below = |range: &[u8]| (below.wrapping_sub(number(range, 0)) as i32) > 0;
         if kind == SACK && option[2..].chunks_exact(8).any(is_below) {
             option.fill(NOP);
         }
@@ -113,5 +130,5 @@ fn remove_sacks_below(options: &mut [u8], number: u32) {
 }
 
 #[cfg(test)]
-#[path = "acknowledgment_tests.rs"]
+#[path = "tcp_tests.rs"]
 mod tests;

@@ -1,29 +1,22 @@
-//! ACKs without data, as a link's ACK filter sees them.
+//! The decision of a link's ACK filter about two packets.
+
+use ccp_int::FlowKey;
 
 use super::checksum::word;
 use super::datagram::IpPacket;
+use super::tcp::{DATA_OFFSET_AT, END, NOP, OPTIONS_AT, PSH, URG, acknowledged};
 use crate::packet::Judged;
 
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const PSH: u8 = 0x08;
-const ACK: u8 = 0x10;
-const URG: u8 = 0x20;
 /// Lowest bit before the flags: AE (RFC 9768), part of accurate ECN.
 const AE: u8 = 0x01;
 
-const TCP_BYTES: usize = 20;
 const FRAGMENT: u16 = 0x3fff;
 
-const END: u8 = 0;
-const NOP: u8 = 1;
 const TIMESTAMP: [u8; 2] = [8, 10];
 
-/// A TCP ACK without data that neither opens nor closes a connection.
+/// An ACK without data, urgent data or fragments.
 struct PureAck<'a> {
-    addresses: &'a [u8],
-    ports: &'a [u8],
+    flow: FlowKey,
     number: u32,
     /// What else it reports: ECE, CWR and AE.
     flags: (u8, u8),
@@ -33,25 +26,17 @@ struct PureAck<'a> {
 
 impl<'a> PureAck<'a> {
     fn of(packet: &'a IpPacket) -> Option<Self> {
-        let (head, at) = (packet.head(), packet.ip_bytes());
-        let is_ipv4 = packet.is_ipv4();
-        let protocol = i32::from(head[if is_ipv4 { 9 } else { 6 }]);
-        if protocol != libc::IPPROTO_TCP || is_ipv4 && word(head, 6) & FRAGMENT != 0 {
-            return None;
-        }
-        let tcp = head.get(at..)?;
-        let fixed = tcp.get(..TCP_BYTES)?;
-        let options = tcp.get(TCP_BYTES..usize::from(fixed[12] >> 4) * 4)?;
-        let is_whole = TCP_BYTES + options.len() == tcp.len() + packet.tail().len();
-        if !is_whole || fixed[13] & (FIN | SYN | RST | URG | ACK) != ACK {
+        let tcp = packet.pure_ack()?;
+        let head = packet.head();
+        let is_fragment = packet.is_ipv4() && word(head, 6) & FRAGMENT != 0;
+        if is_fragment || tcp.flags & URG != 0 {
             return None;
         }
         Some(PureAck {
-            addresses: &head[if is_ipv4 { 12..20 } else { 8..40 }],
-            ports: &fixed[..4],
-            number: u32::from(word(fixed, 8)) << 16 | u32::from(word(fixed, 10)),
-            flags: (fixed[12] & AE, fixed[13] & !PSH),
-            options,
+            flow: tcp.flow,
+            number: acknowledged(head, tcp.start),
+            flags: (head[tcp.start + DATA_OFFSET_AT] & AE, tcp.flags & !PSH),
+            options: &head[tcp.start + OPTIONS_AT..tcp.end],
             has_extension: packet.extension().is_some(),
         })
     }
@@ -74,8 +59,9 @@ impl<'a> PureAck<'a> {
 /// Whether a waiting packet is still needed when another one follows it.
 pub(super) fn judge(arriving: &IpPacket, waiting: &IpPacket) -> Judged {
     let Some(newer) = PureAck::of(arriving) else { return Judged::Unrelated };
-    let related = |older: &PureAck<'_>| older.addresses == newer.addresses && older.ports == newer.ports;
-    let Some(older) = PureAck::of(waiting).filter(related) else { return Judged::Unrelated };
+    let Some(older) = PureAck::of(waiting).filter(|older| older.flow == newer.flow) else {
+        return Judged::Unrelated;
+    };
     // Numbers wrap around.
     let acknowledges_more = newer.number.wrapping_sub(older.number) as i32 > 0;
     if acknowledges_more && older.is_plain() && older.flags == newer.flags {
@@ -88,6 +74,7 @@ pub(super) fn judge(arriving: &IpPacket, waiting: &IpPacket) -> Judged {
 #[cfg(test)]
 mod tests {
     use super::super::samples::{Tcp, udp};
+    use super::super::tcp::{ACK, FIN};
     use super::*;
     use crate::packet::Packet;
     use bytes::Bytes;
