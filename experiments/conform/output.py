@@ -18,6 +18,7 @@ from experiments.commands import OUT, console, file_name, print_json
 from experiments.conform.cases import FAILS, PASSES, UNDECIDED, Case, CaseResult
 from experiments.conform.known import reason
 from experiments.conform.running import Progress
+from experiments.runs.check import SIM
 
 _STYLES = {PASSES: "green", FAILS: "bold red", UNDECIDED: "yellow"}
 
@@ -59,7 +60,8 @@ def show(results: Sequence[CaseResult], *, as_json: bool = False) -> None:
         print_json([one.as_dict() for one in results])
         return
     first = results[0]
-    table = Table(title=f"{escape(first.algorithm)}, suite {first.suite}", show_lines=False)
+    where = "" if first.datapath == SIM else ", real sockets"
+    table = Table(title=f"{escape(first.algorithm)}, suite {first.suite}{where}", show_lines=False)
     for heading in ("case", "asked for by", "outcome", "numbers"):
         table.add_column(heading)
     grouped = [list(group) for _, group in itertools.groupby(results, key=lambda one: one.case)]
@@ -92,5 +94,5 @@ def _explain(one: CaseResult) -> None:
         typer.echo(f"  known  {known}")
     if one.files:
         yaml, png = one.files
-        typer.echo(f"  again  ccp experiment run {yaml}")
+        typer.echo(f"  again  {'' if one.datapath == SIM else 'sudo '}ccp experiment run {yaml}")
         typer.echo(f"  plot   {png}")
