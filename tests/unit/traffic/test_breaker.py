@@ -86,8 +86,8 @@ def test_the_throughput_of_tcp_is_the_simplified_equation() -> None:
 
 
 def test_ten_times_the_throughput_of_tcp_trips_after_enough_intervals() -> None:
-    # 250 packets/s and an RTT of 0.1 s: ten times TCP's throughput is 250 at a loss of 0.24. More reports than
-    # `CB_INTERVAL` are needed, because the first one ends no interval.
+    # 250 packets/s and an RTT of 0.1 s: ten times TCP's throughput is 250 at a loss of 0.24. It takes more
+    # reports than `CB_INTERVAL`, because the first one ends no interval.
     assert tripped(media(steady(0.239)), START_US) is None
     assert tripped(media(steady(0.241)), START_US) == Trip(4.0, "congestion")
     # The mean counts: one bad report among three good ones does not trip.
