@@ -174,7 +174,7 @@ class Net(contextlib.AbstractContextManager["Net"], abc.ABC):
     @property
     def now_s(self) -> float:
         """Time of the run [s]."""
-        return (self.now_us - self.start_us) / 1e6
+        return max(0, self.now_us - self.start_us) / 1e6
 
     @property
     def rate_mbit(self) -> float:
