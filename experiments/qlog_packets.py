@@ -72,14 +72,16 @@ def segments(capture: bytes) -> Iterator[Segment]:
             continue
         tcp = packet[at:]
         header_bytes, flags = 4 * (tcp[12] >> 4), tcp[13]
+        # By its header: a capture may have the first bytes only.
+        len_bytes = _number(packet[2:4]) if packet[0] >> 4 == 4 else 40 + _number(packet[4:6])
         yield Segment(
             t_ns / 1000,
             (_number(tcp[:2]), _number(tcp[2:4])),
             _number(tcp[4:8]),
             _number(tcp[8:12]) if flags & _ACK else None,
             flags,
-            len(packet),
-            len(tcp) - header_bytes,
+            len_bytes,
+            len_bytes - at - header_bytes,
             tuple(_sacks(tcp[20:header_bytes])),
         )
 

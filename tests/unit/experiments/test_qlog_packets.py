@@ -243,7 +243,11 @@ def test_larger_and_smaller_repetitions_replace_what_they_overlap(simulated: Pat
 
 
 def test_segments_are_found_behind_extension_headers() -> None:
-    (one,) = segments(capture([tcp(1, position=5, payload=10, ipv6=True)]))
+    at_ms, packet = tcp(1, position=5, payload=10, ipv6=True)
+    one, same = segments(
+        capture([(at_ms, packet), (at_ms, packet[:-10])])
+    )  # the second one without its payload
+    assert one == same
     assert (one.ports, one.seq, one.payload_bytes, one.len_bytes) == (PORTS, ISN + 5, 10, 40 + 8 + 20 + 10)
     assert one.t_us == START_US + 1000
 
