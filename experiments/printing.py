@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from experiments.runs.figures import figure, median
+from experiments.runs.summary import MAX_ROWS, special_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 # Functions import the modules that do the work: pandas is slow, and `ccp --help` imports this module.
-
-_MAX_ROWS: Final = 40
 
 
 def console() -> Console:
@@ -74,10 +73,8 @@ def show(result: Result) -> None:
     """Print a summary of a run as tables."""
     simulated = " (simulated)" if result.metadata["datapath"] == "sim" else ""
     _show_flows(result.flows, result.name + simulated)
-    if not result.int_summaries.empty:
-        _show_telemetry(result)
-    if not result.regimes.empty:
-        _show_regimes(result)
+    for table in special_tables(result):
+        console().print(table)
     for warning in warnings(result):
         typer.echo(f"warning: {warning}", err=True)
 
@@ -91,6 +88,7 @@ def summary(result: Result) -> dict[str, Any]:
         "wall_s": result.metadata["wall_s"],
         "warnings": warnings(result),
         "flows": records(result.flows),
+        **({} if result.media.empty else {"media": records(result.media)}),
     }
 
 
@@ -113,7 +111,7 @@ def _show_flows(flows: pd.DataFrame, title: str) -> None:
         ("CE", "segments"),
     ):
         table.add_column(f"{heading}\n[not bold]{unit}", justify="right")
-    for row in flows.head(_MAX_ROWS).to_dict("records"):
+    for row in flows.head(MAX_ROWS).to_dict("records"):
         table.add_row(
             *(str(row[name]) for name in ("flow", "algorithm", "sender", "receiver")),
             figure(row["goodput_bytes_per_s"], 125e3, 2),
@@ -123,54 +121,8 @@ def _show_flows(flows: pd.DataFrame, title: str) -> None:
             figure(row["lost_pkts"], 1, 0),
             figure(row["delivered_ce"], 1, 0),
         )
-    if len(flows) > _MAX_ROWS:
-        table.caption = f"and {len(flows) - _MAX_ROWS} more"
-    console().print(table)
-
-
-def _show_telemetry(result: Result) -> None:
-    from experiments import metrics
-
-    summaries, age_us = result.int_summaries, result.int_decisions["age_us"]
-    table = Table(title=f"in-band telemetry: {len(summaries)} summaries")
-    for heading in ("flow", "direction", "node"):
-        table.add_column(heading)
-    for heading in ("queue", "minimum free", "arrivals", "flows"):
-        unit = {"arrivals": "packets/s", "flows": "maximum"}.get(heading, "packets")
-        table.add_column(f"{heading}\n[not bold]{unit}", justify="right")
-    for row in metrics.int_nodes(result.int_hops).head(_MAX_ROWS).to_dict("records"):
-        table.add_row(
-            str(row["flow"]),
-            "reverse" if row["backward"] else "forward",
-            str(row["node"]),
-            figure(row["queue_depth_pkts"], 1, 1),
-            figure(row["queue_free_pkts"], 1, 1),
-            figure(row["arrival_pkts_per_s"], 1, 0),
-            figure(row["flow_count"], 1, 0),
-        )
-    causes = ("congestion", "link", "unknown")
-    lost = ", ".join(f"{summaries[f'lost_{cause}_pkts'].sum():.0f} {cause}" for cause in causes)
-    table.caption = f"lost packets by cause: {lost}"
-    if len(age_us):
-        p50_ms, p99_ms = (age_us.quantile(share) / 1e3 for share in (0.5, 0.99))
-        table.caption += f"; age at the decision: p50 {p50_ms:.1f} ms, p99 {p99_ms:.1f} ms"
-    console().print(table)
-
-
-def _show_regimes(result: Result) -> None:
-    from telemetry.regime import SHARED
-
-    table = Table(title="regimes decided by receivers")
-    for heading in ("receiver", "peer"):
-        table.add_column(heading)
-    for heading in ("SHARED\n[not bold]% of the time", "changes"):
-        table.add_column(heading, justify="right")
-    for (host, peer), own in result.regimes.groupby(["host", "peer"], sort=False):
-        shared, changes = (own["regime"] == SHARED).mean(), own["switched"].sum()
-        table.add_row(str(host), str(peer), figure(shared, 0.01, 0), figure(changes, 1, 0))
-    counts = result.regime_events["event"].value_counts()
-    if len(counts):
-        table.caption = "flows: " + ", ".join(f"{name} {count}" for name, count in counts.items())
+    if len(flows) > MAX_ROWS:
+        table.caption = f"and {len(flows) - MAX_ROWS} more"
     console().print(table)
 
 
@@ -193,7 +145,7 @@ def show_sweep(results: ResultSet) -> None:
     headings = ("runs", "goodput\n[not bold]Mbit/s", "retransmitted\n[not bold]%")
     for heading in (*headings, "RTT p50\n[not bold]ms", "RTT p95\n[not bold]ms"):
         screen.add_column(heading, justify="right")
-    for at, own in groups[:_MAX_ROWS]:
+    for at, own in groups[:MAX_ROWS]:
         screen.add_row(
             *map(str, at),
             str(len(own)),
@@ -202,8 +154,8 @@ def show_sweep(results: ResultSet) -> None:
             median(own["rtt_p50_us"], 1e3, 1),
             median(own["rtt_p95_us"], 1e3, 1),
         )
-    if len(groups) > _MAX_ROWS:
-        screen.caption = f"and {len(groups) - _MAX_ROWS} more; --json prints all"
+    if len(groups) > MAX_ROWS:
+        screen.caption = f"and {len(groups) - MAX_ROWS} more; --json prints all"
     console().print(screen)
 
 

@@ -1,15 +1,16 @@
 """`ccp experiment qlog`: the connections of a run as a qlog file, for viewers of QUIC's logs.
 
 Version 0.3 of qlog (draft-ietf-quic-qlog-main-schema-04, draft-ietf-quic-qlog-quic-events-03), which qvis and
-the crate `qlog` read. A result has samples, not packets, so there are two kinds of events:
-`recovery:metrics_updated`, with the values that differ from the sample before, and
-`recovery:congestion_state_updated`.
+the crate `qlog` read. Samples become `recovery:metrics_updated`, with the values that differ from the sample
+before, and `recovery:congestion_state_updated`. Where the result has captures of the sender's link, packets
+become `transport:packet_sent`, `transport:packet_received` and `recovery:packet_lost` (`qlog_packets`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -21,6 +22,7 @@ from experiments.writing import cannot_write
 if TYPE_CHECKING:
     import pandas as pd
 
+    from experiments.qlog_packets import Captured
     from experiments.results import Result
 
 VERSION: Final = "0.3"
@@ -46,15 +48,25 @@ def qlog(
         Path | None, options.out("File.", metavar="FILE", show_default="RESULT/connections.qlog")
     ] = None,
 ) -> None:
-    """Write the connections of a run as qlog: window, RTT, bytes in flight, pacing rate, state over time."""
+    """Write the connections of a run as qlog: window, RTT, bytes in flight, pacing rate, state over time.
+
+    On real sockets, with `captures` of both directions of the sender's link, such as `[access-s1>,
+    access-s1<]` in a dumbbell, the file also has all packets, as qvis' congestion graph needs.
+    """
+    from experiments.qlog_packets import Captured
     from experiments.results import Result
 
     out = out or result / "connections.qlog"
-    made = to_qlog(Result.load(result))
+    loaded = Result.load(result)
+    made = to_qlog(loaded)
     try:
         out.write_text(json.dumps(made) + "\n")
     except OSError as error:
         raise cannot_write(out, error, "choose another file with --out") from error
+    captured = Captured(loaded)
+    for flow in loaded.connection_samples["flow"].unique():
+        if why := captured.why_not(flow):
+            typer.echo(f"no packets of flow `{flow}`: {why}", err=True)
     typer.echo(str(out))
 
 
@@ -64,18 +76,24 @@ def to_qlog(result: Result) -> dict[str, Any]:
     Raises:
         ResultError: `result.broken`.
     """
+    from experiments.qlog_packets import Captured
+
+    captured = Captured(result)
     connections = result.connection_samples.groupby(["flow", "connection"], sort=False)
     return {
         "qlog_version": VERSION,
         "qlog_format": "JSON",
         "title": result.name,
-        "traces": [_trace(samples) for _, samples in connections],
+        "traces": [_trace(samples, captured) for _, samples in connections],
     }
 
 
-def _trace(samples: pd.DataFrame) -> dict[str, Any]:
+def _trace(samples: pd.DataFrame, captured: Captured) -> dict[str, Any]:
     samples = samples.sort_values("t_s")
-    name = f"{samples['flow'].iloc[0]}, connection {samples['connection'].iloc[0]}"
+    flow, connection = samples["flow"].iloc[0], int(samples["connection"].iloc[0])
+    name = f"{flow}, connection {connection}"
+    packets = [] if captured.why_not(flow) else captured.events(flow, connection)
+    of_packets = [{"time": _ms(t_s), "name": kind, "data": data} for t_s, kind, data in packets]
     return {
         "title": name,
         "description": f"congestion control: {samples['congestion'].iloc[-1]}",
@@ -86,7 +104,7 @@ def _trace(samples: pd.DataFrame) -> dict[str, Any]:
             "protocol_type": ["TCP"],
             "group_id": name,
         },
-        "events": list(_events(samples)),
+        "events": sorted([*_events(samples), *of_packets], key=itemgetter("time")),
     }
 
 
@@ -95,7 +113,7 @@ def _events(samples: pd.DataFrame) -> Iterator[dict[str, Any]]:
     known: dict[str, float] = {}
     state = None
     for row in samples.to_dict("records"):
-        time_ms = round(row["t_s"] * 1e3, 3)
+        time_ms = _ms(row["t_s"])
         now = _state(row)
         if now != state:
             change = {"new": now} if state is None else {"old": state, "new": now}
@@ -105,6 +123,10 @@ def _events(samples: pd.DataFrame) -> Iterator[dict[str, Any]]:
         if metrics:
             yield {"time": time_ms, "name": "recovery:metrics_updated", "data": metrics}
             known |= metrics
+
+
+def _ms(t_s: float) -> float:
+    return round(t_s * 1e3, 3)
 
 
 def _metrics(row: Mapping[Any, Any]) -> Iterator[tuple[str, float]]:

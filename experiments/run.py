@@ -26,6 +26,7 @@ from experiments.errors import RunError
 from experiments.results import FORMAT, METADATA, SCENARIO, Result
 from experiments.runs import metadata, places, tables
 from experiments.runs.artifacts import made_into_tables
+from experiments.runs.check import check_datapath
 from experiments.runs.recording import Recording
 from experiments.runs.session import Progress
 from experiments.scenario import Scenario
@@ -108,9 +109,7 @@ def recorder_of(scenario: Scenario) -> Recorder:
     Raises:
         RunError: `run.datapath`.
     """
-    if refused := registry.refusal(scenario.datapath, scenarios=True):
-        message, fix = refused
-        raise RunError("run.datapath", message, "datapath", fix=fix)
+    check_datapath(scenario.datapath)
     return DATAPATHS[scenario.datapath]
 
 

@@ -37,6 +37,7 @@ FIELDS: Final[dict[str, tuple[Any, ...]]] = {
         spec.Int,
         spec.IntNode,
         spec.Radio,
+        spec.Misbehaving,
     ),
     "Receivers and switches": (regimes.ReceiverAgent, regimes.SocketSwitch),
     "Paths of a training": (Domain,),

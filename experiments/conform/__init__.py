@@ -8,7 +8,7 @@
         ...
         lab.compare("window after the loss / before", after / before, at_most=0.75)
 
-Cases run in the simulator; nothing imports this package but those who judge algorithms.
+Cases run in the simulator, or on real sockets; nothing imports this package but those who judge algorithms.
 """
 
 from experiments.conform.cases import Case, CaseResult, Comparison, case

@@ -106,7 +106,7 @@ class SeenView:
         self._read = len(rows)
 
     def _sample(self, row: dict[str, int]) -> None:
-        t_s, mss = (row["t_us"] - sim.START_US) / 1e6, row["mss_bytes"]
+        t_s, mss = (row["t_us"] - self._net.start_us) / 1e6, row["mss_bytes"]
         delivered_bytes = row["delivered_pkts"] * mss
         rtt_s, min_rtt_s = row["srtt_us"] / 1e6, row["min_rtt_us"] / 1e6
         if not rtt_s or not min_rtt_s:

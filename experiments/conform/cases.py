@@ -119,6 +119,7 @@ class CaseResult:
         reason: Why the case is undecided; else empty.
         scenarios: The runs of the case as scenarios, for replays.
         files: Scenario and plot of a failure, if they were written.
+        datapath: Where it ran: `sim` or `ebpf` (real sockets).
     """
 
     suite: str
@@ -133,6 +134,7 @@ class CaseResult:
     reason: str = ""
     scenarios: tuple[Scenario, ...] = ()
     files: tuple[str, ...] = ()
+    datapath: str = "sim"
 
     @property
     def failure(self) -> Comparison | None:

@@ -22,6 +22,7 @@ app = typer.Typer(add_completion=False)
         "ccp conform general mine.py",
         "ccp conform cubic kernel/cubic --seeds 10",
         "ccp conform my_suite.py mine.py --case halves-its-window -p decrease=0.7",
+        "sudo ccp conform general kernel/bbr --datapath ebpf",
     )
 )
 def conform(
@@ -49,6 +50,10 @@ def conform(
             help="Run each case with seeds 1 to N. Seeds above 1 change rates and RTTs by up to 20 %.",
         ),
     ] = 1,
+    datapath: Annotated[
+        str,
+        typer.Option(metavar="ebpf|sim", help="ebpf: real sockets (needs root); sim: the simulator."),
+    ] = "sim",
     out: Annotated[
         Path | None,
         options.out(
@@ -58,7 +63,7 @@ def conform(
     dry_run: options.DryRun = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check an algorithm's behaviour, case by case, in the simulator. Needs no root.
+    """Check an algorithm's behaviour, case by case, in the simulator or on real sockets.
 
     Exit code 1: at least one case fails. An undecided case is no failure.
     """
@@ -79,6 +84,7 @@ def conform(
             only=case or (),
             out=out or output.place(suite, algorithm),
             progress=progress,
+            datapath=datapath,
         )
     output.show(results, as_json=as_json)
     if _failed(results):

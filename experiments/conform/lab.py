@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 from ccp_algs import params_of
 from ccplane.agent.algorithms import find
 from experiments.conform.cases import Comparison, Ended, Undecided
-from experiments.conform.net import Net, Watch
+from experiments.conform.net import Net, SimNet, Watch
 from experiments.events import ParamValue
 from experiments.netlab.spec import Buffer, Direction
 from experiments.runs import one_path
@@ -32,13 +32,20 @@ class Lab:
     Attributes:
         algorithm: The algorithm under test.
         seed: Seed of everything random. Seeds other than 1 also change rates and RTTs by up to 20 %.
+        datapath: Where paths run: `sim` or `ebpf` (real sockets).
         runs: The runs so far.
         comparisons: The comparisons so far.
     """
 
     def __init__(
-        self, algorithm: str, seed: int = 1, params: Mapping[str, ParamValue] | None = None, name: str = ""
+        self,
+        algorithm: str,
+        seed: int = 1,
+        params: Mapping[str, ParamValue] | None = None,
+        name: str = "",
+        datapath: str = SIM,
     ) -> None:
+        self.datapath = datapath
         self.algorithm = algorithm
         self.seed = seed
         self.runs: list[Net] = []
@@ -81,7 +88,8 @@ class Lab:
             **direction: Further fields of `experiments.netlab.spec.Direction`, such as `loss`.
 
         Raises:
-            CcpError: If the algorithm does not exist, or cannot run in the simulator.
+            CcpError: If the algorithm does not exist, or cannot run there.
+            Undecided: If the case watches the algorithm, and paths have real sockets.
             Several: If several things are wrong.
         """
         if self.seed != 1 and not exact:
@@ -118,12 +126,22 @@ class Lab:
             flows=tuple(specs),
             duration_s=_LONGEST_S,
             seed=self.seed,
-            datapath=SIM,
+            datapath=self.datapath,
             sample_interval_us=1000,
         )
-        net = self._open.enter_context(Net(scenario, watch))
+        net = self._open.enter_context(self._net(scenario, watch))
         self.runs.append(net)
         return net
+
+    def _net(self, scenario: Scenario, watch: Watch | None) -> Net:
+        if self.datapath == SIM:
+            return SimNet(scenario, watch)
+        self._open.close()  # of the paths before: traffic of real sockets does not stand still
+        if watch is not None:
+            self.undecided("it reads the algorithm's state, which the simulator alone shows")
+        from experiments.conform.real import RealNet  # Linux only; not needed by the simulator
+
+        return RealNet(scenario)
 
     def compare(
         self,

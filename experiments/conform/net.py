@@ -1,11 +1,16 @@
-"""A path in the simulator that a case lets run step by step; whatever is done to it becomes a scenario."""
+"""A path that a case lets run step by step, in the simulator; whatever is done to it becomes a scenario.
+
+`real.RealNet` is the same with real sockets.
+"""
 
 from __future__ import annotations
 
+import abc
+import contextlib
 import dataclasses
 import types
 from collections.abc import Callable
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -34,18 +39,28 @@ _TAIL_S: Final = 0.001
 
 
 class Flow:
-    """One flow, by its socket's samples: one a millisecond in which an ACK came."""
+    """One flow, by its socket's samples: one a millisecond in which an ACK came.
 
-    def __init__(self, record: FlowRecord, sockets: FlowSockets) -> None:
+    Attributes:
+        name: As in the scenario.
+        algorithm: As in the scenario.
+        sockets: Its sockets; None until it starts.
+        start_us: Time 0 of the run, on the clock of the samples [us].
+    """
+
+    def __init__(self, record: FlowRecord) -> None:
         self.name = record.name
         self.algorithm = record.algorithm
-        self._sockets = sockets
+        self.sockets: FlowSockets | None = record.sockets
+        self.start_us = 0
         self._kept: np.ndarray | None = None
         self._count = 0
 
     def add(self, rows: np.ndarray) -> None:
         """Keep this flow's part of new samples."""
-        own = rows[self._sockets.has(rows["netns"], rows["sport"], rows["dport"])]
+        if self.sockets is None:
+            return
+        own = rows[self.sockets.has(rows["netns"], rows["sport"], rows["dport"])]
         if not len(own):
             return
         end = self._count + len(own)
@@ -72,7 +87,7 @@ class Flow:
         rows = self.rows
         if not len(rows):
             return rows
-        t_s = (rows["t_us"].astype(np.int64) - sim.START_US) / 1e6
+        t_s = (rows["t_us"].astype(np.int64) - self.start_us) / 1e6
         return rows[(t_s >= start_s) & (t_s <= stop_s)]
 
     @property
@@ -112,49 +127,44 @@ class Flow:
         return self.grown("bytes_retrans", start_s, stop_s) / sent if sent else 0.0
 
 
-class Net:
+class Net(contextlib.AbstractContextManager["Net"], abc.ABC):
     """Flows over one path, which run while `run` is called.
 
     Attributes:
         flows: The flows; `flow` is the first.
-        now_s: Time of the run [s].
     """
 
-    def __init__(self, scenario: Scenario, watch: Watch | None = None) -> None:
-        """Build it; the contract of the algorithm's callbacks is not checked.
-
-        Raises:
-            CcpError: If the algorithm does not exist, or cannot run in the simulator.
-            Several: If several things are wrong.
-        """
-        scenario.validate()
+    def __init__(self, scenario: Scenario) -> None:
+        self.flows: list[Flow] = []
         self._scenario = scenario
         self._events: list[SetLink] = []
-        variants = variants_of(scenario)
-        graph = graph_of(scenario.network)
-        spec = emulator_spec(graph, scenario.seed) | {"sample_interval_us": scenario.sample_interval_us}
-        self._datapath = sim.open_world(spec, host_mtu_bytes=graph.host_mtu_bytes)
-        self._net = SimNetwork(self._datapath, graph)
         self._link = "link" if len(scenario.flows) == 1 else "bottleneck"
-        self._loop = None
-        if variants.all:
-            ready = plan(_watched(described(variants.all), watch), tries=False)
-            self._loop = assembled(ready, self._datapath, clock=lambda: self._datapath.now_us / 1e6)
-        self.flows: list[Flow] = []
-        hosts = scenario.network.hosts
-        for number, record in enumerate(flow_records(scenario, variants)):
-            flow = scenario.flows[number]
-            record.start_us = sim.START_US + round(1e6 * flow.start_s)
-            record.stop_us = sim.START_US + round(1e6 * scenario.duration_s)
-            record.sockets = sim_traffic.sockets(flow, number, 1 + hosts.index(flow.sender))
-            self._datapath.connect(msgspec.json.encode(sim_traffic.plan(scenario, number, record)))
-            self.flows.append(Flow(record, record.sockets))
 
-    def __enter__(self) -> Self:
-        return self
+    @property
+    @abc.abstractmethod
+    def now_us(self) -> int:
+        """Time, on the clock of the samples [us]."""
 
-    def __exit__(self, *_exception: object) -> None:
-        self._datapath.close()
+    @property
+    @abc.abstractmethod
+    def start_us(self) -> int:
+        """Time 0 of the run, on that clock [us]."""
+
+    @abc.abstractmethod
+    def counters(self) -> dict[str, int]:
+        """Return the path's counters: arrived_pkts, queue_pkts, dropped_queue_pkts, marked_pkts and so on."""
+
+    @abc.abstractmethod
+    def _pass(self, until_us: int) -> None:
+        """Let time pass, and collect samples."""
+
+    @abc.abstractmethod
+    def _change(self, link: str, **fields: Any) -> None:
+        """Change fields of a link."""
+
+    def _begin(self) -> int:
+        """Start the flows, unless they have started; return the time from which `run` counts [us]."""
+        return self.now_us
 
     @property
     def flow(self) -> Flow:
@@ -164,7 +174,7 @@ class Net:
     @property
     def now_s(self) -> float:
         """Time of the run [s]."""
-        return (self._datapath.now_us - sim.START_US) / 1e6
+        return max(0, self.now_us - self.start_us) / 1e6
 
     @property
     def rate_mbit(self) -> float:
@@ -204,40 +214,23 @@ class Net:
         Returns:
             Whether `until` held; True without it.
         """
-        end_us = self._datapath.now_us + round(1e6 * seconds)
-        while self._datapath.now_us < end_us:
+        end_us = self._begin() + round(1e6 * seconds)
+        while self.now_us < end_us:
             if until is not None and until():
                 return True
-            self._pass(min(end_us, self._datapath.now_us + round(1e6 * step_s)))
+            self._pass(min(end_us, self.now_us + round(1e6 * step_s)))
         return until is None or bool(until())
-
-    def _pass(self, until_us: int) -> None:
-        self._datapath.horizon_us = until_us
-        while self._datapath.now_us < until_us:
-            if self._loop is None:
-                self._datapath.run_until(until_us)
-            else:
-                self._loop.turn(POLL_MS)
-        rows = self._datapath.rows()
-        for flow in self.flows:
-            flow.add(rows)
 
     def change(self, **fields: Any) -> None:
         """Change fields of the path (`Direction`), such as `rate_bytes_per_s`, `loss` or `delay_us`."""
         plain = msgspec.to_builtins(fields)
-        self._net.change(f"{self._link}>", **plain)
+        self._change(f"{self._link}>", **plain)
         self._events.append(SetLink(round(self.now_s, 6), f"{self._link}>", plain))
 
     def drop(self, *numbers: int) -> None:
         """Lose the next packet, or those of these numbers, counted from 0 for the next packet."""
         self.change(loss=None)
         self.change(loss={"kind": "pattern", "drop": list(numbers or (0,))})
-
-    def counters(self) -> dict[str, int]:
-        """Return the path's counters: arrived_pkts, queue_pkts, dropped_queue_pkts, marked_pkts and so on."""
-        links = msgspec.json.decode(self._datapath.links())
-        counted: dict[str, int] = links[f"{self._link}>"]
-        return counted
 
     def arrivals_pkts(self, seconds: float, step_s: float = 0.001) -> np.ndarray:
         """Let time pass, and return how many packets reached the path in each step."""
@@ -252,6 +245,71 @@ class Net:
         return self._scenario.replace(
             duration_s=max(round(self.now_s, 6), _TAIL_S), events=tuple(self._events)
         )
+
+
+class SimNet(Net):
+    """Flows over one path in the simulator."""
+
+    def __init__(self, scenario: Scenario, watch: Watch | None = None) -> None:
+        """Build it; the contract of the algorithm's callbacks is not checked.
+
+        Raises:
+            CcpError: If the algorithm does not exist, or cannot run in the simulator.
+            Several: If several things are wrong.
+        """
+        scenario.validate()
+        super().__init__(scenario)
+        variants = variants_of(scenario)
+        graph = graph_of(scenario.network)
+        spec = emulator_spec(graph, scenario.seed) | {"sample_interval_us": scenario.sample_interval_us}
+        self._datapath = sim.open_world(spec, host_mtu_bytes=graph.host_mtu_bytes)
+        self._net = SimNetwork(self._datapath, graph)
+        self._loop = None
+        if variants.all:
+            ready = plan(_watched(described(variants.all), watch), tries=False)
+            self._loop = assembled(ready, self._datapath, clock=lambda: self._datapath.now_us / 1e6)
+        hosts = scenario.network.hosts
+        for number, record in enumerate(flow_records(scenario, variants)):
+            flow = scenario.flows[number]
+            record.start_us = sim.START_US + round(1e6 * flow.start_s)
+            record.stop_us = sim.START_US + round(1e6 * scenario.duration_s)
+            record.sockets = sim_traffic.sockets(flow, number, 1 + hosts.index(flow.sender))
+            self._datapath.connect(msgspec.json.encode(sim_traffic.plan(scenario, number, record)))
+            self.flows.append(Flow(record))
+            self.flows[-1].start_us = sim.START_US
+
+    def __exit__(self, *_exception: object) -> None:
+        self._datapath.close()
+
+    @property
+    def now_us(self) -> int:
+        """Virtual time [us]."""
+        return self._datapath.now_us
+
+    @property
+    def start_us(self) -> int:
+        """Start of virtual time [us]."""
+        return sim.START_US
+
+    def counters(self) -> dict[str, int]:
+        """As in `Net`."""
+        links = msgspec.json.decode(self._datapath.links())
+        counted: dict[str, int] = links[f"{self._link}>"]
+        return counted
+
+    def _pass(self, until_us: int) -> None:
+        self._datapath.horizon_us = until_us
+        while self._datapath.now_us < until_us:
+            if self._loop is None:
+                self._datapath.run_until(until_us)
+            else:
+                self._loop.turn(POLL_MS)
+        rows = self._datapath.rows()
+        for flow in self.flows:
+            flow.add(rows)
+
+    def _change(self, link: str, **fields: Any) -> None:
+        self._net.change(link, **fields)
 
 
 def _watched(given: Description, watch: Watch | None) -> Description:

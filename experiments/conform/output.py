@@ -19,6 +19,7 @@ from experiments.conform.cases import FAILS, PASSES, UNDECIDED, Case, CaseResult
 from experiments.conform.known import reason
 from experiments.conform.running import Progress
 from experiments.printing import console, print_json
+from experiments.runs.check import SIM
 from experiments.writing import file_name
 
 _STYLES = {PASSES: "green", FAILS: "bold red", UNDECIDED: "yellow"}
@@ -61,7 +62,8 @@ def show(results: Sequence[CaseResult], *, as_json: bool = False) -> None:
         print_json([one.as_dict() for one in results])
         return
     first = results[0]
-    table = Table(title=f"{escape(first.algorithm)}, suite {first.suite}", show_lines=False)
+    where = "" if first.datapath == SIM else ", real sockets"
+    table = Table(title=f"{escape(first.algorithm)}, suite {first.suite}{where}", show_lines=False)
     for heading in ("case", "asked for by", "outcome", "numbers"):
         table.add_column(heading)
     grouped = [list(group) for _, group in itertools.groupby(results, key=lambda one: one.case)]
@@ -94,5 +96,5 @@ def _explain(one: CaseResult) -> None:
         typer.echo(f"  known  {known}")
     if one.files:
         yaml, png = one.files
-        typer.echo(f"  again  ccp experiment run {yaml}")
+        typer.echo(f"  again  {'' if one.datapath == SIM else 'sudo '}ccp experiment run {yaml}")
         typer.echo(f"  plot   {png}")

@@ -27,7 +27,7 @@ from experiments.conform.cases import (
 from experiments.conform.errors import ConformError
 from experiments.conform.lab import Lab
 from experiments.events import ParamValue
-from experiments.runs.check import is_own
+from experiments.runs.check import SIM, check_datapath, is_own
 from experiments.runs.files import absolute
 
 SUITES: Final = Path(__file__).parent / "suites"
@@ -131,8 +131,9 @@ def run_suite(
     only: Sequence[str] = (),
     out: str | Path | None = None,
     progress: Progress | None = None,
+    datapath: str = SIM,
 ) -> list[CaseResult]:
-    """Run the cases of a suite in the simulator.
+    """Run the cases of a suite.
 
     Args:
         name: Name of a suite, or path of a suite's file.
@@ -143,15 +144,18 @@ def run_suite(
         only: Names of cases; default all.
         out: Directory for a scenario file and a plot of each failure; None writes none.
         progress: Called before each case.
+        datapath: `sim` for the simulator, `ebpf` for real sockets, which need root.
 
     Returns:
         A result for each case and seed.
 
     Raises:
         ConformError: If the suite is not found, or a case of it raises an exception.
-        CcpError: If the algorithm does not exist, or cannot run in the simulator.
+        RunError: `run.datapath`.
+        CcpError: If the algorithm does not exist, or cannot run there.
         Several: If several things are wrong.
     """
+    check_datapath(datapath)
     suite = Path(name).stem if name.endswith(".py") else name
     if is_own(algorithm):
         check_contract(find(algorithm))
@@ -160,7 +164,9 @@ def run_suite(
     for number, (one, seed) in enumerate(order):
         if progress is not None:
             progress(one.name, number, len(order))
-        results.append(run_case(suite, one, algorithm, params, seed, None if out is None else Path(out)))
+        results.append(
+            run_case(suite, one, algorithm, params, seed, None if out is None else Path(out), datapath)
+        )
     return results
 
 
@@ -171,15 +177,16 @@ def run_case(
     params: Mapping[str, ParamValue] | None,
     seed: int,
     out: Path | None,
+    datapath: str = SIM,
 ) -> CaseResult:
     """Run one case; on failure, write its scenario and plot into `out`.
 
     Raises:
         ConformError: `conform.bad_suite` if the case raises an exception, `conform.cannot_write`.
-        CcpError: If the algorithm does not exist, or cannot run in the simulator.
+        CcpError: If the algorithm does not exist, or cannot run there.
     """
     # The path of a file is absolute, so that scenarios are portable.
-    lab = Lab(absolute(algorithm), seed, params, f"{suite} {one.name}"[:100])
+    lab = Lab(absolute(algorithm), seed, params, f"{suite} {one.name}"[:100], datapath)
     reason = ""
     outcome: Outcome = PASSES
     try:
@@ -212,6 +219,7 @@ def run_case(
         tuple(lab.comparisons),
         reason,
         scenarios,
+        datapath=datapath,
     )
     if out is None:
         return result

@@ -392,8 +392,8 @@ class Int(Plain, frozen=True):
 class Misbehaving(Plain, frozen=True):
     """A host whose TCP acknowledgments mislead senders (Savage et al. 1999).
 
-    They are changed where they enter the network, so the host itself needs no special software. What the host
-    receives remains the truth: data that it acknowledges without having received them never arrive.
+    The acknowledgments are changed where they enter the network, so the host itself needs no special
+    software. Data that the host acknowledges without having received them never arrive.
 
     Attributes:
         host: Name of the host.

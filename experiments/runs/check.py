@@ -20,7 +20,7 @@ from ccplane.agent.features.regime.rules import parse_socket_rule
 from ccplane.base.errors import CcpError, Collector, ParamError, Several
 from ccplane.base.names import close_names
 from ccplane.datapath import registry
-from experiments.errors import ScenarioError
+from experiments.errors import RunError, ScenarioError
 from experiments.events import Edit, SetLink, SetParam, SetRoute
 from experiments.features import features, offering
 from experiments.netlab import traces
@@ -75,6 +75,17 @@ def check(scenario: Scenario, origin: str = "") -> None:
     if origin:
         problems.errors = [_at_origin(error, origin) for error in problems.errors]
     problems.finish()
+
+
+def check_datapath(name: str) -> None:
+    """Check that scenarios run on a datapath.
+
+    Raises:
+        RunError: `run.datapath`.
+    """
+    if refused := registry.refusal(name, scenarios=True):
+        message, fix = refused
+        raise RunError("run.datapath", message, "datapath", fix=fix)
 
 
 def _at_origin(error: CcpError, origin: str) -> CcpError:

@@ -223,9 +223,21 @@ class _Session:
             self._recording.socket_rows = np.concatenate(self._rows)
         facts = self._recording.facts
         facts["samples_dropped"] = self._trace.dropped
+        if self._scenario.captures:
+            facts["captures"] = self._captured()
         with contextlib.suppress(LabError):  # the emulator died; `emulated` reports that
             facts["links"] = msgspec.to_builtins(self._net.stats())
             facts["emulator"] = msgspec.to_builtins(self._net.emulator_stats())
+
+    def _captured(self) -> dict[str, Any]:
+        """Return what relates captures to samples: the clocks, and the ports of each connection."""
+        ports = {}
+        for flow in self._recording.flows:
+            rows = self._recording.rows_of(flow)
+            firsts = sorted(np.unique(rows["cookie"], return_index=True)[1]) if len(rows) else []
+            ports[flow.name] = [[int(rows[end][at]) for end in ("sport", "dport")] for at in firsts]
+        ahead_us = time.time_ns() // 1000 - _now_us()
+        return {"start_unix_us": self._recording.start_us + ahead_us, "connections": ports}
 
     def join(self) -> None:
         """Wait for all threads; the network is closed by now."""

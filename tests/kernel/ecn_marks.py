@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ccplane.base import _native
-from experiments.netlab import Host, LabError
+from experiments.netlab import Host, LabError, pcapng
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.spec import Buffer, Direction, DropTail
 from experiments.netlab.topologies import point_to_point
@@ -160,24 +159,13 @@ def known_settings(host: Host) -> list[int]:
 def marks_at_the_end(capture: Path) -> dict[int, Marks]:
     """Return the marks in a capture of IPv4 packets, by TCP source port."""
     pkts, payload_bytes = Counter[int](), Counter[int]()
-    for packet in packets_of(capture.read_bytes()):
+    for _, packet in pcapng.packets(capture.read_bytes()):
         tcp = packet[(packet[0] & 15) * 4 :]
         if packet[0] >> 4 == 4 and packet[9] == socket.IPPROTO_TCP and packet[1] & CE == CE:
             port = int.from_bytes(tcp[:2], "big")
             pkts[port] += 1
             payload_bytes[port] += len(tcp) - (tcp[12] >> 4) * 4
     return {port: Marks(count, payload_bytes[port]) for port, count in pkts.items()}
-
-
-def packets_of(pcapng: bytes) -> Iterator[bytes]:
-    """Yield the packets of the emulator's file (enhanced packet blocks of draft-ietf-opsawg-pcapng)."""
-    at = 0
-    while at < len(pcapng):
-        kind, length = struct.unpack_from(">II", pcapng, at)
-        if kind == 6:
-            (captured,) = struct.unpack_from(">I", pcapng, at + 20)
-            yield pcapng[at + 28 : at + 28 + captured]
-        at += length
 
 
 @contextlib.contextmanager

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from ccplane.base.errors import CcpError
 from experiments import metrics
+from experiments.commands import app
 from experiments.events import SetLink
 from experiments.netlab.spec import Buffer, Direction, Misbehaving
 from experiments.run import run
@@ -70,6 +73,28 @@ def test_an_outage_trips_the_breakers_of_media(tmp_path: Path) -> None:
         (own,) = result.media.to_dict("records")
         assert own["breaker"] == cause
         assert own["breaker_s"] == pytest.approx(after_s, abs=0.1)
+
+
+def test_the_summary_has_a_table_of_media(tmp_path: Path) -> None:
+    loss = {"kind": "bernoulli", "ratio": 1.0}
+    tried = scenario(flow(1, UNCONTROLLED, Rtp(report_s=0.5)), duration_s=6.0)
+    file = tmp_path / "media.yaml"
+    tried.replace(events=(SetLink(1.0, "bottleneck>", {"loss": loss}),)).save(file)
+    command = ["run", str(file), "--out", str(tmp_path / "run")]
+    shown = CliRunner().invoke(app, command, env={"COLUMNS": "120"})
+    assert shown.exit_code == 0, shown.output
+    cells = [cell.strip() for cell in shown.output.split("\u2502")]
+    (row,) = run(Scenario.load(file)).media.to_dict("records")
+    assert cells[cells.index("300") :][:6] == [
+        "300",
+        f"{row['lost_pct']:.2f}",
+        "0.00",
+        "10.2",
+        "10.2",
+        "media_timeout, 3.5 s",
+    ]
+    plain = CliRunner().invoke(app, [*command[:-1], str(tmp_path / "again"), "--json"])
+    assert json.loads(plain.output)["media"][0]["breaker"] == "media_timeout"
 
 
 def test_media_repeats_itself(tmp_path: Path) -> None:

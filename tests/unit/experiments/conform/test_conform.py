@@ -115,6 +115,23 @@ def test_watch_sees_reports_of_own_algorithms() -> None:
     assert {"startup", "drain"} <= set(seen)
 
 
+def test_cases_run_on_datapaths_of_scenarios_alone(suite: str) -> None:
+    with pytest.raises(CcpError) as caught:
+        run_suite(suite, "kernel/reno", datapath="nowhere")
+    assert caught.value.slug == "run.datapath"
+
+
+def test_arrivals_are_read_from_a_file_that_is_still_written(tmp_path: Path) -> None:
+    from experiments.conform.real import RealNet
+
+    net = RealNet.__new__(RealNet)
+    net._csv, net._link = tmp_path / "links.csv", "link"
+    lines = ["t_us,link,queue_bytes", "1000,link>,0,0,0,0,9", "1000,link<,0,0,5,0,9", "2000,link>,0,0,17,0,9"]
+    net._csv.write_text("\n".join([*lines, "3000,link>,0,0,2"]))  # of 25, say
+    assert net._arrived(0) == ([1000, 2000], [0, 17])
+    assert net._arrived(len(lines[0]) + 5) == ([2000], [17])
+
+
 @pytest.mark.parametrize(
     ("text", "slug"),
     [
