@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one
 
 PORT, UDP = 5000, 17
 IPPROTO_IPV6, IPV6_DSTOPTS = 41, 59
-ENOUGH_UNTRACED, MAX_TRANSFERS = 3, 30
+ENOUGH_UNTRACED, MAX_TRANSFERS = 10, 30
 PURGERS = 6
 PURGING = """
 import socket, time

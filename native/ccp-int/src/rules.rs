@@ -9,6 +9,8 @@ mod types {
     include!(concat!(env!("OUT_DIR"), "/types.rs"));
 }
 
+#[cfg(test)]
+pub use types::node_noted as Noted;
 pub use types::{LOST_BY_CONGESTION, LOST_BY_LINK, LOST_UNKNOWN, NODE_MISSING as MISSING};
 pub use types::{
     node_count as Count, node_report as Reported, path_found as Found, path_known as Known,
@@ -18,6 +20,12 @@ pub use types::{
 unsafe extern "C" {
     fn node_host_numbers(count: *mut Count, numbers: *const types::numbers);
     fn node_host_plain(count: *mut Count, pkts: u32);
+    #[cfg(test)]
+    fn node_host_note(noted: *mut Noted, packet: u64);
+    #[cfg(test)]
+    fn node_host_take_note(noted: *mut Noted, packet: u64) -> bool;
+    #[cfg(test)]
+    fn node_host_forget(noted: *mut Noted);
     fn node_host_path(
         known: *mut Known,
         numbers: *const types::numbers,
@@ -69,5 +77,23 @@ impl Known {
             )
         };
         is_newest.then_some(found)
+    }
+}
+
+#[cfg(test)]
+impl Noted {
+    pub fn note(&mut self, packet: u64) {
+        // SAFETY: it outlives the call.
+        unsafe { node_host_note(self, packet) }
+    }
+
+    pub fn take_note(&mut self, packet: u64) -> bool {
+        // SAFETY: it outlives the call.
+        unsafe { node_host_take_note(self, packet) }
+    }
+
+    pub fn forget(&mut self) {
+        // SAFETY: it outlives the call.
+        unsafe { node_host_forget(self) }
     }
 }

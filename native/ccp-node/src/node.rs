@@ -31,7 +31,7 @@ const HANDLE: u32 = 0x6363;
 const PRIORITY: u32 = 0x6363;
 pub(crate) const ONLY: [u8; 4] = [0; 4];
 /// In their order of execution.
-const ON_DROP: [&str; 2] = ["on_drop", "on_drop_again"];
+const ON_DROP: [&str; 3] = ["on_drop", "on_drop_again", "after_drop"];
 const ON_RADIO_DROP: &str = "on_radio_drop";
 
 macro_rules! counters {

@@ -12,6 +12,21 @@ void node_host_plain(struct node_count *count, __u32 pkts)
 	count_plain(count, pkts);
 }
 
+void node_host_note(struct node_noted *noted, __u64 packet)
+{
+	note(noted, packet);
+}
+
+bool node_host_take_note(struct node_noted *noted, __u64 packet)
+{
+	return take_note(noted, packet);
+}
+
+void node_host_forget(struct node_noted *noted)
+{
+	forget(noted);
+}
+
 /* Handles a packet that passed these nodes, the last of the path first; false if a later packet came before it. */
 bool node_host_path(struct path_known *known, const struct numbers *numbers, __u16 missing, __u32 hop_limit,
 		    const struct node_report *nodes, __u32 count, struct path_found *found)

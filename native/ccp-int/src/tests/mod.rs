@@ -1,3 +1,4 @@
+mod drops;
 mod fuzz;
 mod json;
 mod losses;

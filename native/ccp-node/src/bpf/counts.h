@@ -158,56 +158,46 @@ static __always_inline int count_drop(struct sk_buff *skb)
 	return 0;
 }
 
-#define NODE_SHOWN 4
-
-/*
- * Packets that on_drop saw last on this processor; on_drop_again, which runs next, looks for its packet here. Several,
- * because a softirq that interrupts either program may drop packets itself.
- */
-struct node_shown {
-	u64 packets[NODE_SHOWN]; /* addresses of struct sk_buff; 0: on_drop_again has seen it */
-	u64 next;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct node_shown);
-} shown SEC(".maps");
+	__type(value, struct node_noted);
+} noted SEC(".maps");
 
+/* The three programs run in this order; see struct node_noted. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_drop, struct sk_buff *skb, void *location, u32 reason)
 {
-	struct node_shown *noted;
+	struct node_noted *mine;
 
 	if (!is_queue_drop(reason))
 		return 0;
-	noted = ONLY(shown);
-	if (noted)
-		noted->packets[noted->next++ % NODE_SHOWN] = (u64)skb;
+	mine = ONLY(noted);
+	if (mine)
+		note(mine, (u64)skb);
 	return count_drop(skb);
 }
 
-/*
- * The same again. The kernel skips a tracing program for events during a run of that program: a softirq that interrupts
- * on_drop drops packets that only on_drop_again sees, and vice versa.
- */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_drop_again, struct sk_buff *skb, void *location, u32 reason)
 {
-	struct node_shown *noted;
+	struct node_noted *mine;
 
 	if (!is_queue_drop(reason))
 		return 0;
-	noted = ONLY(shown);
-	for (u32 i = 0; noted && i < NODE_SHOWN; i++) {
-		if (noted->packets[i] == (u64)skb) {
-			noted->packets[i] = 0;
-			return 0;
-		}
-	}
-	return count_drop(skb);
+	mine = ONLY(noted);
+	return mine && take_note(mine, (u64)skb) ? 0 : count_drop(skb);
+}
+
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(after_drop)
+{
+	struct node_noted *mine = ONLY(noted);
+
+	if (mine)
+		forget(mine);
+	return 0;
 }
 
 struct ieee80211_hw;

@@ -88,6 +88,36 @@ static __always_inline void count_plain(struct node_count *count, __u32 pkts)
 		__sync_fetch_and_add(&count->missing, -(__u64)pkts);
 }
 
+/*
+ * What a processor remembers of the drop that it reports. The kernel skips a tracing program for events that interrupt a run
+ * of that program, so three programs see each drop by a queue: the first counts the packet and notes it; the second counts
+ * packets that the first has not noted; the third forgets the note, which the second leaves if it was skipped. Without the
+ * third, a later packet at the same address would pass for counted. Queues drop packets only while softirqs are disabled:
+ * such an event interrupts no other one, and at most one of the programs is skipped for it.
+ */
+struct node_noted {
+	__u64 packet; /* address of its struct sk_buff; 0: none */
+};
+
+static __always_inline void note(struct node_noted *noted, __u64 packet)
+{
+	noted->packet = packet;
+}
+
+static __always_inline void forget(struct node_noted *noted)
+{
+	noted->packet = 0;
+}
+
+/* Whether the packet is the noted one. */
+static __always_inline bool take_note(struct node_noted *noted, __u64 packet)
+{
+	bool is_noted = noted->packet == packet;
+
+	forget(noted);
+	return is_noted;
+}
+
 /* Exceeds the capacity of ccplane's traces. */
 #define PATH_NODES 8
 

@@ -11,6 +11,7 @@ from experiments.conform import run_suite
 from experiments.conform.command import app
 from experiments.conform.known import KNOWN
 from experiments.conform.running import cases
+from experiments.demo.runs import MINE
 
 DEFECTS = Path(__file__).parent / "defects"
 FOUND_BY = {
@@ -55,7 +56,9 @@ def test_a_planted_defect_is_found_and_its_absence_is_not(defect: str) -> None:
     assert failing(SOUND.get(defect, "kernel/reno"), *wanted) == []
 
 
-@pytest.mark.parametrize("algorithm", ["kernel/reno", "kernel/cubic", "cubic", str(DEFECTS / "paced.py")])
+@pytest.mark.parametrize(
+    "algorithm", ["kernel/reno", "kernel/cubic", "cubic", str(DEFECTS / "paced.py"), str(MINE)]
+)
 def test_sound_algorithms_raise_no_alarm(algorithm: str) -> None:
     assert failing(algorithm) == []
 

@@ -68,5 +68,5 @@ def status(clone: Path) -> int:
 def test_the_workflow_passes_without_a_change_and_fails_with_a_worse_one(pull_request: Path) -> None:
     assert status(pull_request) == 0
     git(pull_request, "worktree remove --force base")
-    (pull_request / "mine.py").write_text(MINE.replace("0.7 if", "0.2 if"))
+    (pull_request / "mine.py").write_text(MINE.replace("0.6 if", "0.2 if"))
     assert status(pull_request) == 1
