@@ -72,6 +72,8 @@ def demo(
         return
     with extra_part():
         from experiments.demo.picture import draw
+        from experiments.plots.files import format_of
+    format_of(out)
     where = choose(datapath)
     if not as_json:
         typer.echo(where)

@@ -99,9 +99,11 @@ def wifi(
     """
     with extra_part():
         from experiments.demo.wifi_picture import draw
+        from experiments.plots.files import format_of
     from experiments.mininet_wifi.ready import must_be_ready
     from experiments.mininet_wifi.recipes import choose
 
+    format_of(out)
     recipe = choose(figure, algorithm or (), param or (), loss_ratio=loss, seconds=seconds)
     conditions = Conditions(rate_mbit * MBIT, delay_ms)
     must_be_ready()

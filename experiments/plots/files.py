@@ -15,6 +15,20 @@ from experiments.plots import style
 FORMATS = ("png", "svg", "pdf")
 
 
+def format_of(path: Path) -> str:
+    """Return the format of a figure's file, by its suffix.
+
+    Raises:
+        MetricError: `plot.format`, for an unsupported format.
+    """
+    kind = path.suffix.removeprefix(".")
+    if kind not in FORMATS:
+        raise MetricError(
+            "plot.format", f"unsupported format of a figure: `{kind}`", str(path), fix="use png, svg or pdf"
+        )
+    return kind
+
+
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure to a file; create the directory if needed.
 
@@ -30,11 +44,7 @@ def save(figure: Figure, path: Path) -> Path:
         MetricError: `plot.format`, for an unsupported format.
         OSError: If the file cannot be written.
     """
-    kind = path.suffix.removeprefix(".")
-    if kind not in FORMATS:
-        raise MetricError(
-            "plot.format", f"unsupported format of a figure: `{kind}`", str(path), fix="use png, svg or pdf"
-        )
+    kind = format_of(path)
     made = [parent for parent in (path.parent, *path.parent.parents) if not parent.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     # No date, so that equal figures give equal files.

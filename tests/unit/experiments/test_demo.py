@@ -108,6 +108,7 @@ def test_the_plot_has_no_other_format_than_figures_have(
     result = ccp_demo("--out", tmp_path / "demo.txt")
     assert isinstance(result.exception, MetricError)
     assert result.exception.slug == "plot.format"
+    assert result.stdout == "", "nothing is measured before"
 
 
 def test_an_edit_after_the_last_sample_leaves_one_goodput() -> None:

@@ -279,6 +279,7 @@ def test_the_plot_has_no_other_format_than_figures_have(
     result = ccp_demo_wifi("--out", tmp_path / "wifi.txt")
     assert isinstance(result.exception, MetricError)
     assert result.exception.slug == "plot.format"
+    assert result.stdout == "", "nothing is measured before"
 
 
 @pytest.mark.parametrize("words", [["--loss", "5"], ["--rate", "0"], ["--seconds", "0"]])
