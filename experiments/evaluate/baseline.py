@@ -7,6 +7,7 @@ simulator's error does not count here: both figures have it.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,10 @@ from experiments.statistics import Estimate, median_interval, min_runs
 
 MARGIN: Final = 0.01
 """Smaller relative changes do not count, even if the whole interval is on one side."""
+DIRECTIONS: Final[Mapping[str, Verdict]] = {"Worse": "worse", "Better": "better"}
+"""Heading -> verdict."""
+_NAMED: Final = 5
+"""Figures without a comparison that are named; with `--only` there are many."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,17 @@ class Changes:
         """Return the changes with a verdict, the largest first."""
         own = [one for one in self.all if one.verdict == verdict]
         return sorted(own, key=lambda one: abs(math.log(one.ratio.value)), reverse=True)
+
+    @property
+    def counted(self) -> str:
+        """How many figures changed, and which ones cannot be compared, as a sentence."""
+        worse, better = (len(self.with_verdict(verdict)) for verdict in ("worse", "better"))
+        text = f"{worse} of {len(self.all)} figures are worse than in the baseline, {better} better"
+        if self.alone:
+            rest = len(self.alone) - _NAMED
+            more = f" and {rest} more" if rest > 0 else ""
+            text += f"; not comparable: {'; '.join(self.alone[:_NAMED])}{more}"
+        return f"{text}."
 
 
 def changes(before: Evaluation, after: Evaluation, where: str, margin: float = MARGIN) -> Changes:

@@ -173,7 +173,7 @@ def evaluate(
     write_files(
         (json_file, found.to_json),
         (markdown, lambda: texts.of(found, changed)),
-        (report, lambda: page.report_of(found)),
+        (report, lambda: page.report_of(found, changed)),
     )
     if changed is not None:
         screen.show_changes(changed)

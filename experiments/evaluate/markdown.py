@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from experiments.evaluate import criteria, words
-from experiments.evaluate.baseline import Changes
+from experiments.evaluate.baseline import DIRECTIONS, Changes
 from experiments.evaluate.comparing import Ranking
 from experiments.evaluate.evaluation import SIDES, Evaluation
 from experiments.evaluate.figures import all_measures
@@ -77,12 +77,10 @@ def of_comparison(evaluation: Evaluation, rankings: Mapping[str, Ranking]) -> st
 
 
 def _changes(changes: Changes) -> list[str]:
-    worse, better = changes.with_verdict("worse"), changes.with_verdict("better")
-    lines = [f"{len(worse)} of {len(changes.all)} figures are worse, {len(better)} better."]
-    for heading, own in (("Worse", worse), ("Better", better)):
+    lines = [changes.counted]
+    for heading, verdict in DIRECTIONS.items():
+        own = changes.with_verdict(verdict)
         lines += ["", f"{heading}:", "", *(f"- {one}" for one in own)] if own else []
-    if changes.alone:
-        lines += ["", f"Not comparable: {'; '.join(changes.alone)}."]
     return lines
 
 

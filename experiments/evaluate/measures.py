@@ -177,13 +177,15 @@ def goodput(
         label: Noun phrase.
         key: Unique in the case.
         link_mbit: Rate of the path, to put the value in relation to.
-        share_mbit: The flows' equal share of it, instead.
+        share_mbit: The flows' equal share of it, instead. Goodput above it counts as that share, because more
+            is no merit.
     """
+    most_mbit = share_mbit or INF
     return Measure(
         key,
         label,
         "Mbit/s",
-        lambda runs: runs[""].mbit(who, start_s, stop_s),
+        lambda runs: min(runs[""].mbit(who, start_s, stop_s), most_mbit),
         "more",
         GOODPUT,
         0.01,

@@ -7,6 +7,7 @@ from typing import Final
 
 from experiments.evaluate import criteria, figures, words
 from experiments.evaluate.agreement import QUANTILE, agreement, said
+from experiments.evaluate.baseline import DIRECTIONS, Changes
 from experiments.evaluate.cases import Case
 from experiments.evaluate.comparing import Ranking
 from experiments.evaluate.controllers import Controller
@@ -47,10 +48,11 @@ _VERDICTS: Final[Mapping[Overall, Verdict]] = {
 _WORDS: Final = {"holds": "is better", "fails": "is worse"}
 
 
-def report_of(evaluation: Evaluation) -> Report:
-    """Return the report of the evaluation of one controller."""
+def report_of(evaluation: Evaluation, changes: Changes | None = None) -> Report:
+    """Return the report of the evaluation of one controller, with changes since a baseline."""
     subject, reference = evaluation.subject, evaluation.against[0]
     sections = [
+        *([] if changes is None else _changes(changes)),
         *_findings(evaluation),
         *_furthest(evaluation, subject, reference),
         *_cases(evaluation, subject, reference),
@@ -80,6 +82,18 @@ def report_of(evaluation: Evaluation) -> Report:
     return Report(
         f"Evaluation of {subject.label}", [*sections, _not_tested()], about, "cases", _WORDS, tinted
     )
+
+
+def _changes(changes: Changes) -> list[Section]:
+    sections = [Section("Since the baseline", about=changes.counted)]
+    for heading, verdict in DIRECTIONS.items():
+        rows = [
+            Row(f"{verdict}-before-{number}", str(one), None, about=one.case.about)
+            for number, one in enumerate(changes.with_verdict(verdict), 1)
+        ]
+        if rows:
+            sections.append(Section(f"{heading} than in the baseline", rows, heading="change", counted=False))
+    return sections
 
 
 def _findings(evaluation: Evaluation) -> list[Section]:

@@ -10,12 +10,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from experiments.evaluate import agreement, words
-from experiments.evaluate.baseline import Changes
+from experiments.evaluate.baseline import DIRECTIONS, Changes
 from experiments.evaluate.comparing import Ranking
 from experiments.evaluate.evaluation import SIDES, Evaluation
 from experiments.report.model import written
 
 _COLOURS: Final = {"better": "green", "worse": "red", "mixed": "yellow", "undecided": "dim"}
+_CHANGES: Final = 5
+"""Changes that are printed of each."""
 _PIPE_WIDTH: Final = 160
 
 
@@ -62,17 +64,17 @@ def show(evaluation: Evaluation) -> None:
 
 
 def show_changes(changes: Changes) -> None:
-    """Print what has become worse or better since a baseline."""
+    """Print what has become worse or better since a baseline, the largest changes of each."""
     to = console()
-    for heading, verdict in (("Worse", "worse"), ("Better", "better")):
-        own = [one for one in changes.all if one.verdict == verdict]
-        for one in own:
-            to.print(f"[{_COLOURS[verdict]}]{heading}[/] {escape(str(one))}", highlight=False)
-    worse = sum(one.verdict == "worse" for one in changes.all)
-    text = f"{worse} of {len(changes.all)} figures are worse than in the baseline"
-    if changes.alone:
-        text += f"; not comparable: {'; '.join(changes.alone)}"
-    to.print(escape(f"{text}."), highlight=False)
+    for heading, verdict in DIRECTIONS.items():
+        own = changes.with_verdict(verdict)
+        if own:
+            to.print(f"[{_COLOURS[verdict]}]{heading} than in the baseline[/]")
+        for one in own[:_CHANGES]:
+            to.print(f"  {escape(str(one))}", highlight=False)
+        if len(own) > _CHANGES:
+            to.print(f"  and {len(own) - _CHANGES} more: see --report or --markdown", highlight=False)
+    to.print(escape(changes.counted), highlight=False)
 
 
 def show_agreement(evaluation: Evaluation) -> None:

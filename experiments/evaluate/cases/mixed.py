@@ -59,7 +59,7 @@ def _harm(competitor: str, count: int = 1) -> tuple[Measure, ...]:
     others = goodput(key="left", label=f"goodput left to {competitor}", share_mbit=fair_mbit * count)
     own = goodput(key="own", label=f"own goodput next to {competitor}", share_mbit=fair_mbit)
     return (
-        replace(others, of=others_mbit),
+        replace(others, of=lambda runs: min(others_mbit(runs), fair_mbit * count)),
         harm(
             "harm-done",
             f"harm to {competitor}",
@@ -67,7 +67,6 @@ def _harm(competitor: str, count: int = 1) -> tuple[Measure, ...]:
             others_mbit,
         ),
         replace(own, of=own_mbit, better=""),
-        # More than an equal share is no merit.
         Measure("kept", "kept of its equal share", "%", kept_pct, "more", GOODPUT, 0.1),
         harm(
             "harm-suffered",

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.evaluate.baseline import changes
+from experiments.evaluate import page
+from experiments.evaluate.baseline import Changes, changes
 from experiments.evaluate.errors import EvaluateError
 from experiments.evaluate.running import SIMULATOR
+from experiments.report import rendered
 from tests.unit.experiments.evaluate.made import BBR, CASES, CUBIC, made, seeds, usual
 
 
@@ -17,6 +19,14 @@ def test_a_figure_that_is_worse_with_its_whole_interval_is_named() -> None:
     assert str(worse).startswith("alone-tenth: goodput 46.2 Mbit/s")
     assert "0.935 times [0.935, 0.935]" in str(worse)
     assert found.with_verdict("better") == []
+
+
+def test_the_report_names_what_changed() -> None:
+    html = rendered(page.report_of(usual(), changes(usual(goodput=43.0), usual(), "old.json")))
+    assert "1 better." in html
+    assert "Better than in the baseline" in html
+    assert "Worse than in the baseline" not in html
+    assert "alone-tenth: goodput 43.0" in html
 
 
 def test_what_is_better_does_not_count_as_worse() -> None:
@@ -46,6 +56,12 @@ def test_changes_up_to_the_margin_are_none(factor: float) -> None:
 def test_a_figure_that_only_one_has_is_named() -> None:
     after = made({("retransmitted", SIMULATOR, BBR.algorithm): seeds(3.0)})
     assert changes(usual(), after, "old.json").alone == ("alone-tenth, goodput (simulator)",)
+
+
+def test_of_many_figures_without_a_comparison_some_are_named() -> None:
+    found = Changes((), tuple(f"case-{number}, goodput (simulator)" for number in range(12)))
+    assert found.counted.endswith("case-4, goodput (simulator) and 7 more.")
+    assert "case-5" not in found.counted
 
 
 def test_a_baseline_without_a_common_figure_is_refused() -> None:

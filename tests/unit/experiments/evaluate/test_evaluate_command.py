@@ -50,7 +50,7 @@ def test_a_worse_algorithm_is_named_and_fails_and_the_same_one_does_not() -> Non
 
     Path("mine.py").write_text(MINE.read_text().replace("0.6 if", "0.2 if"))
     said = call("mine.py", *QUICK, "--only", "alone-tenth", "--baseline", "old.json", status=1)
-    assert "Worse alone-tenth: goodput" in said
+    assert "Worse than in the baseline\n  alone-tenth: goodput" in said
 
 
 def test_a_comparison_ranks_and_shares_the_runs_of_cubic() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.evaluate.measures import Run
+from experiments.evaluate.measures import Run, goodput
 from experiments.evaluate.paths import Flow, change, flows, lineup, path, rival
 from experiments.run import run
 from experiments.traffic.spec import Http
@@ -45,6 +45,13 @@ def test_equal_flows_have_equal_shares(equals: Run) -> None:
     runs = {"": equals, "alone": equals, "solo": equals}
     found = {what.key: what.of(runs) for what in CASES["next-to-cubic-1bdp"].measures}
     assert found["left"] == found["own"] == pytest.approx(equals.mbit("", 15) / 2)
+
+
+@pytest.mark.parametrize(("who", "share_mbit"), [("x", 5.0), ("c", 5.0), ("c", 50.0)])
+def test_goodput_above_an_equal_share_is_no_merit(two: Run, who: str, share_mbit: float) -> None:
+    found = goodput(who, 5, share_mbit=share_mbit).of({"": two})
+    assert found == pytest.approx(min(two.mbit(who, 5), share_mbit))
+    assert goodput(who, 5, link_mbit=share_mbit).of({"": two}) == pytest.approx(two.mbit(who, 5))
 
 
 def test_what_was_sent_includes_what_was_lost() -> None:

@@ -59,7 +59,7 @@ def status(clone: Path) -> int:
         done = subprocess.run(["bash", "-ec", command], cwd=clone, env=env, capture_output=True, text=True)
         failed = failed or done.returncode
         if done.returncode:
-            assert "Worse alone-tenth: goodput" in done.stdout, done.stderr
+            assert "Worse than in the baseline\n  alone-tenth: goodput" in done.stdout, done.stderr
     assert "# Evaluation of mine" in summary.read_text()
     assert (clone / "mine.html").exists()
     return failed
