@@ -50,8 +50,8 @@ def qlog(
 ) -> None:
     """Write the connections of a run as qlog: window, RTT, bytes in flight, pacing rate, state over time.
 
-    On real sockets, with `captures` of both directions of the sender's link, such as `[access-s1>,
-    access-s1<]` in a dumbbell, the file also has all packets, as qvis' congestion graph needs.
+    On real sockets, with `captures` of both directions of the sender's link (in a dumbbell `access-s1>` and
+    `access-s1<`), the file also has all packets, as qvis' congestion graph needs.
     """
     from experiments.qlog_packets import Captured
     from experiments.results import Result

@@ -4,9 +4,8 @@ TCP has no packet numbers: here each transmission of a segment has one, in the o
 type is that of QUIC's data, and the stream's offset is the sequence number from the first byte on.
 
 - A packet is acknowledged by the first ACK that covers it, cumulatively or by SACK (RFC 2018).
-- TCP's loss detection is not on the wire. A packet counts as lost when its data are sent again before an ACK
-  covers them, which is also so for spurious retransmissions; a later ACK then acknowledges the newest
-  transmission.
+- TCP's loss detection is not on the wire. A packet counts as lost when it is retransmitted before an ACK
+  covers it, also if the retransmission is spurious; a later ACK then acknowledges the newest transmission.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command(
     epilog=options.examples(
-        "ccp conform general mine.py",
-        "ccp conform cubic kernel/cubic --seeds 10",
+        "ccp conform general mine.py --seeds 10",
         "ccp conform my_suite.py mine.py --case halves-its-window -p decrease=0.7",
         "sudo ccp conform general kernel/bbr --datapath ebpf",
     )

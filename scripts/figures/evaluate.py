@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from matplotlib.patches import Patch
 
@@ -119,14 +119,23 @@ def matrix() -> Figure:
     with style.styled():
         plot = style.new_plot(1.2 + _ROW_IN * len(evaluation.cases))
         axes = plot.subplots()
+        at: dict[Overall, list[tuple[int, int]]] = {verdict: [] for verdict in _LOOKS}
         for across, subject in enumerate(subjects):
             for down, case in enumerate(evaluation.cases):
                 verdict = evaluation.verdict(case, subject.algorithm, reference.algorithm) or "undecided"
-                colour, sign = _LOOKS[verdict]
-                axes.barh(down, 0.94, 0.86, left=across - 0.47, color=colour)
-                axes.text(across, down, sign, ha="center", va="center", fontsize=8)
+                at[verdict].append((across, down))
+        for verdict, (colour, sign) in _LOOKS.items():
+            if not sign or not at[verdict]:
+                continue  # undecided is the background
+            across_all, down_all = zip(*at[verdict], strict=True)
+            axes.barh(down_all, 0.94, 0.86, left=[x - 0.47 for x in across_all], color=colour)
+            axes.plot(across_all, down_all, marker=f"${sign}$", color="black", ms=4.5, mew=0.2, ls="none")
         axes.set_yticks(range(len(evaluation.cases)), [one.title for one in evaluation.cases], fontsize=7)
         axes.set_xticks(range(len(subjects)), [_two_lines(one.label) for one in subjects], fontsize=7.5)
+        axes.set_facecolor(_LOOKS["undecided"][0])
+        gaps: Any = {"color": "white", "zorder": 0.5}
+        axes.hlines([n - 0.5 for n in range(len(evaluation.cases))], -1, len(subjects), lw=2, **gaps)
+        axes.vlines([n - 0.5 for n in range(len(subjects))], -1, len(evaluation.cases), lw=4, **gaps)
         axes.set_xlim(-0.5, len(subjects) - 0.5)
         axes.set_ylim(len(evaluation.cases) - 0.5, -0.5)
         axes.xaxis.tick_top()
