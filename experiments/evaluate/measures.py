@@ -180,12 +180,12 @@ def goodput(
         share_mbit: The flows' equal share of it, instead. Goodput above it counts as that share, because more
             is no merit.
     """
-    most_mbit = share_mbit or INF
+    max_mbit = share_mbit or INF
     return Measure(
         key,
         label,
         "Mbit/s",
-        lambda runs: min(runs[""].mbit(who, start_s, stop_s), most_mbit),
+        lambda runs: min(runs[""].mbit(who, start_s, stop_s), max_mbit),
         "more",
         GOODPUT,
         0.01,

@@ -29,10 +29,10 @@ from experiments.traffic import Http, Iperf3
 
 # As the installed command `ccp`, which finds `experiment` by its entry point.
 CCP = """
-from ccplane.agent import cli
+from ccplane.agent import cli, entry
 from ccplane.agent.front import Entry
 cli.plugins = lambda: {"experiment": Entry("experiment", "experiments.commands:app")}
-cli.main()
+entry.main()
 """
 TIMEOUT_S = 300
 KERNELS_OWN = pytest.mark.kernel(struct_ops=False)

@@ -36,7 +36,7 @@ def test_media_crosses_a_path_and_is_delayed_by_a_long_flow(tmp_path: Path) -> N
     alone = run(scenario((UNCONTROLLED, VIDEO)), tmp_path / "alone")
     (own,) = alone.media.to_dict("records")
     assert own["sent_pkts"] == pytest.approx(625, abs=10)
-    assert own["lost_pct"] == 0
+    assert own["lost_pct"] < 1  # a source that is late sends several frames at once, which can fill the queue
     # Propagation and transmission of up to five packets; programs and emulator may be late.
     assert 10_000 <= own["delay_p50_us"] < 30_000
     assert pd.isna(own["breaker"])

@@ -26,7 +26,7 @@ def test_the_report_names_what_changed() -> None:
     assert "1 better." in html
     assert "Better than in the baseline" in html
     assert "Worse than in the baseline" not in html
-    assert "alone-tenth: goodput 43.0" in html
+    assert "alone-tenth: goodput 43.2 Mbit/s" in html
 
 
 def test_what_is_better_does_not_count_as_worse() -> None:
