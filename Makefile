@@ -263,10 +263,13 @@ test-interop: build .venv/.dev ## tests with third-party programs: Mosquitto, Wi
 # Tests that do not register `ccp`, which must be unique, run in parallel with those that do. Both mostly wait.
 OF_THE_KERNEL := kernel(struct_ops=False)
 
-# Programs for QUIC and libccp, built here because cargo would exceed a test's timeout.
+# Programs for QUIC, libccp and portus, built here because cargo would exceed a test's timeout; one by one, as the
+# tests do, because cargo compiles dependencies again for another choice of packages.
 .PHONY: examples
 examples: build
-	$(CARGO) build $(PROFILE) --package ccp-quic --example files --package ccp-difftest --example libccp_path
+	$(CARGO) build $(PROFILE) --package ccp-quic --example files
+	$(CARGO) build $(PROFILE) --package ccp-difftest --example libccp_path
+	$(CARGO) build $(PROFILE) --package ccp-lang --example portus_agent
 
 .PHONY: test-kernel
 test-kernel: build examples .venv/.dev ## tests on real sockets of this kernel (need root)
