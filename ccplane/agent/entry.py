@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final
 
-if TYPE_CHECKING:
-    from types import FrameType
+from ccplane.base import ending
 
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C, as in shells."""
@@ -19,9 +17,7 @@ def main() -> None:
     # NumPy would start threads for large matrices, which ccplane does not have. A thread that exists before
     # the agent drops its capabilities keeps them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores SIGHUP
-            signal.signal(number, _exit_on_signal)
+    ending.as_exceptions()
     try:
         from ccplane.agent.cli import main as run
 
@@ -35,8 +31,3 @@ def main() -> None:
             raise
         print(error, file=sys.stderr)
         sys.exit(1)
-
-
-def _exit_on_signal(number: int, _frame: FrameType | None) -> NoReturn:
-    """Clean up as after Ctrl-C."""
-    raise SystemExit(128 + number)  # the exit status that shells use

@@ -10,9 +10,9 @@ import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType
-from typing import Final, NoReturn, Self
+from typing import Final, Self
 
+from ccplane.base import ending
 from experiments.netlab import links, names, namespace, process
 from experiments.netlab.errors import bad_value
 from experiments.netlab.host import Belongings, Host
@@ -27,8 +27,7 @@ MAX_LINKS: Final = 254
 MIN_MTU_BYTES: Final = 1280  # IPv6 needs it: RFC 8200, section 5
 MAX_MTU_BYTES: Final = 65535
 
-_ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
-_DEFERRED_SIGNALS: Final = (signal.SIGINT, *_ENDING_SIGNALS)
+_DEFERRED_SIGNALS: Final = (signal.SIGINT, *ending.SIGNALS)
 _lab_numbers: Final = itertools.count(1)
 
 
@@ -156,10 +155,7 @@ class Lab:
         # By default SIGTERM and SIGHUP end the interpreter immediately, without leaving `with` blocks.
         # Handlers set by the program stay.
         if threading.current_thread() is threading.main_thread():
-            for number in _ENDING_SIGNALS:
-                if signal.getsignal(number) is signal.SIG_DFL:
-                    signal.signal(number, _exit_on_signal)
-                    self._replaced.append(number)
+            self._replaced += ending.as_exceptions()
 
     def _restore_signals(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -217,10 +213,6 @@ def _remove_namespaces(doomed: set[str]) -> None:
         process.kill_numbers(pids)
     for name in doomed:
         namespace.remove(name)
-
-
-def _exit_on_signal(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)  # the exit status that shells use
 
 
 @contextlib.contextmanager
