@@ -49,7 +49,7 @@ from ccp_algs.cubic_control import CubicAnswers
 from ccp_algs.episodes import NOTHING, STARTED
 from ccp_algs.hyvar.collector import Collector, Floats, States, View
 from ccp_algs.hyvar.fold import FIRST_MTP_US, PPM, HyvarFold
-from ccp_algs.hyvar.policy import SHIPPED, load_policy
+from ccp_algs.hyvar.policy import NAMED, load_policy
 from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us, priced
 from ccp_algs.params import Param
 from ccp_algs.registry import register
@@ -78,11 +78,14 @@ class Hybrid(CubicAnswers):
     """CUBIC with a decision of the policy at the end of each interval; handles the reports of many flows."""
 
     program = HyvarFold
-    depends_on = (SHIPPED,)
+    depends_on = tuple(NAMED.values())
     mtp_ms = Param(
         FIRST_MTP_US / 1000, min=1.0, max=60_000.0, unit="ms", doc="interval of the policy's decisions (MTP)"
     )
-    policy_file = Param("", doc="file with the weights of the policy; empty: the shipped policy")
+    policy_file = Param(
+        "",
+        doc="file with a policy; empty: the shipped one; slides: the one trained with the slides' reward",
+    )
 
     learned_from_start = False
     """Only the policy sets the window, from the first ACK on."""
@@ -98,7 +101,7 @@ class Hybrid(CubicAnswers):
         Raises:
             PolicyError: As for `policy.load_policy`.
         """
-        self._policy = load_policy(Path(self.policy_file) if self.policy_file else SHIPPED)
+        self._policy = load_policy(NAMED.get(self.policy_file, Path(self.policy_file)))
         self._collector = Collector()
         self._mss_bytes: dict[int, int] = {}
 

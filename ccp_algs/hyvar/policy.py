@@ -19,6 +19,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,10 @@ KIND: Final = "hyvar-policy"
 VERSION: Final = "1"
 SHIPPED: Final = Path(__file__).with_name("policy.safetensors")
 """The shipped policy."""
+SLIDES: Final = Path(__file__).with_name("slides.safetensors")
+"""A policy that was trained with the slides' reward instead of ccplane's, otherwise alike."""
+NAMED: Final[Mapping[str, Path]] = MappingProxyType({"": SHIPPED, "slides": SLIDES})
+"""Files of the policies that have a name."""
 
 _LAYERS: Final = 3
 _HEAD_BYTES: Final = 8

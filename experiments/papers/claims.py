@@ -228,7 +228,7 @@ class Judged:
         """Why the claim does not hold; the command that runs its part, where that gives a verdict."""
         if self.verdict == "holds":
             return ""
-        command = f"`{self.command}`" if self.claim.names and self.verdict in {NOT_RUN, STALE} else ""
+        command = f"`{self.command}`" if self.verdict in {NOT_RUN, STALE} else ""
         return "; ".join(one for one in (self.claim.why, command) if one)
 
     @property

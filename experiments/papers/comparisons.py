@@ -202,16 +202,14 @@ class Claim:
         return f"`{self.part}`: {'; '.join(said)}" if self.part and said else ""
 
 
-def by_both_rules(
-    claim: Claim, rule: str, why: str, literal: Sequence[Comparison] = ()
-) -> tuple[Claim, Claim]:
+def by_both_rules(claim: Claim, rule: str, why: str, literal: Sequence[Comparison]) -> tuple[Claim, Claim]:
     """Return the claim with the paper's rule, and with a rule of ccplane's.
 
     Args:
         claim: The claim with the tests of ccplane's rule.
         rule: That rule.
-        why: What the paper's rule is, or why it was not run.
-        literal: Tests of the paper's rule; none: it was not run.
+        why: What the paper's rule is, if that explains the verdict.
+        literal: Tests of the paper's rule, in the same part.
     """
     paper = replace(
         claim, tests=literal, checks=(), how="", why=why, bars={}, measures="", readings=False, tuned=None

@@ -154,10 +154,9 @@ def untested(paper: str) -> str:
         if row.verdict == NOT_TESTED:
             why = _NOT_MEASURED if row.why.startswith("no experiment") else row.why
             sources.setdefault(why, []).append(row.claim.source)
-        elif row.verdict == NOT_RUN and row.claim.names:
-            sources.setdefault(f"not run ({row.claim.why})", []).append(row.claim.source)
         elif row.verdict == NOT_RUN:
-            numbers[f"not run with the paper's rule ({row.claim.why})"] += 1
+            why = f" ({row.claim.why})" if row.claim.why else ""
+            sources.setdefault(f"not run{why}", []).append(row.claim.source)
         elif row.verdict in {STALE, TUNED}:
             numbers[row.deciding.reported] += 1
     lines = [f"- {_joined(list(dict.fromkeys(own)))}: {why}." for why, own in sources.items()]

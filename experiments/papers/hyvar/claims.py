@@ -16,8 +16,8 @@ from experiments.papers.comparisons import (
     Claim,
     Comparison,
     Tuned,
-    by_both_rules,
 )
+from experiments.papers.literal import both_rows
 from experiments.papers.variants import KERNEL
 
 HYVAR: Final = "hyvar"
@@ -89,17 +89,17 @@ def _mtp(name: str, says: str, column: str, of_ms: int, by_ms: int) -> Compariso
 
 
 RULE: Final = "ccplane's reward, packet trains and price of losses"
-SLIDES: Final = "a policy with the slides' reward, without trains and price, was not trained (`ccp train`)"
-
-
-def _by_both(*claims: Claim) -> list[Claim]:
-    return [row for claim in claims for row in by_both_rules(claim, RULE, SLIDES)]
 
 
 TUNED: Final = Tuned(
     "price, weight and bound were chosen on simulated networks of seeds 3 to 16", frozenset(range(3, 17))
 )
 _RATIOS: Final = (2 * (FAIR_SHARES[0] or 0), 2 * (FAIR_SHARES[1] or 0))
+
+
+def _both(*claims: Claim) -> list[Claim]:
+    return [row for claim in claims for row in both_rows(claim, RULE)]
+
 
 CLAIMS: Final = (
     Claim(
@@ -153,7 +153,7 @@ CLAIMS: Final = (
             for path in PATHS
         ],
     ),
-    *_by_both(
+    *_both(
         Claim(
             "MTP insensitivity (a)",
             "from any initial MTP, Hyvar has the throughput of the best fixed MTP",

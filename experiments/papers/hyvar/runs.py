@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from experiments.events import ParamValue
 from experiments.metrics import NAN, within
 from experiments.netlab.cellular import Cellular
 from experiments.netlab.spec import Buffer, Direction
@@ -25,6 +26,17 @@ from experiments.runs.shapes import Dumbbell
 from experiments.scenario import FlowSpec, Scenario
 
 ALGORITHMS: Final = (HYVAR, HYBRID, POLICY, KERNEL, BBR)
+
+_REWARDED: Final[Mapping[str, ParamValue]] = MappingProxyType({"policy_file": "slides"})
+SLIDES_PARAMS: Final[Mapping[str, Mapping[str, ParamValue]]] = MappingProxyType(
+    {
+        HYVAR: {**_REWARDED, "trains": False, "loss_price": 0.0, "thr_window_rtts": 1e9},
+        HYBRID: _REWARDED,
+        POLICY: _REWARDED,
+    }
+)
+"""Parameters without ccplane's additions: the slides' reward, no packet trains, no price of losses, and the
+maximum throughput of the whole flow."""
 
 VALUES: Final = ("throughput_bytes_per_s", "delay_us", "rtt_p95_us", "retrans_pct")
 """Columns that `came_to` returns in every part."""

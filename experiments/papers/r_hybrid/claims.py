@@ -35,7 +35,7 @@ RTT_US: Final = 1_000
 LITERAL: Final = f"{OWN}, marks as losses"
 """R-Hybrid with the paper's CUBIC, which takes a mark for a loss."""
 STRICT: Final = f"{OWN}, a mark is congestion"
-"""R-Hybrid with the paper's threshold for marks."""
+"""R-Hybrid with the paper's threshold for marks, and with the paper's CUBIC."""
 SMALL_LOSS: Final = 0.96
 """Minimum ratio of throughput with 1 % loss to that without; the paper's."""
 FEWER: Final = 0.1
@@ -50,17 +50,18 @@ def _fig2(variant: str, loss: float) -> dict[str, Any]:
     return {"variant": variant, "loss_ratio": loss, "rtt_us": RTT_US}
 
 
-def _against(name: str, column: str, loss: float, *bounds: float | None) -> list[Comparison]:
+def _against(name: str, column: str, loss: float, *bounds: float | None, rule: str = OWN) -> list[Comparison]:
     what = {"goodput_bytes_per_s": "goodput", "retrans_pkts": "retransmissions"}[column]
     on = f"{100 * loss:g} % loss" if loss else "clean"
     others = {KERNEL: "kernel CUBIC", BBR: "kernel BBR"}
     chosen = [BBR] if column == "retrans_pkts" else list(others)
+    threshold = ", the paper's threshold" if rule == STRICT else ""
     return [
         Comparison(
-            f"{name}, {other}",
-            f"ratio of R-Hybrid's {what} to {others[other]}'s, {on},",
+            f"{name}, {other}{threshold}",
+            f"ratio of R-Hybrid's {what} to {others[other]}'s, {on}{threshold},",
             column,
-            _fig2(OWN, loss),
+            _fig2(rule, loss),
             _fig2(other, loss),
             *bounds,
         )
@@ -135,6 +136,7 @@ _CLAIMS: Final = (
         ),
         OWN_MARKS_RULE,
         PAPERS_MARKS,
+        _against("clean", "goodput_bytes_per_s", 0.0, *NO_LESS, rule=STRICT),
     ),
     Claim(
         "Figure 2",
@@ -181,6 +183,7 @@ _CLAIMS: Final = (
         ),
         OWN_MARKS_RULE,
         PAPERS_MARKS,
+        _against("lossy", "goodput_bytes_per_s", LOSS, *NO_LESS, rule=STRICT),
     ),
     Claim(
         "Figure 2, 1 Gbit/s",
@@ -252,6 +255,7 @@ _CLAIMS: Final = (
         ),
         OWN_MARKS_RULE,
         PAPERS_MARKS,
+        _against("fewer", "retrans_pkts", 0.0, None, FEWER, rule=STRICT),
     ),
     Claim(
         "Figure 4",
@@ -281,6 +285,7 @@ _CLAIMS: Final = (
         ),
         OWN_MARKS_RULE,
         PAPERS_MARKS,
+        _against("as many", "retrans_pkts", LOSS, *EQUAL, rule=STRICT),
     ),
     Claim(
         "Figure 5",

@@ -59,6 +59,9 @@ VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = {
     BBR: steered(BBR),
     OWN: marked(OWN),
 }
+BY_THRESHOLD: Final[Mapping[str, Mapping[str, Any]]] = {
+    STRICT: {**marked(OWN, shared_ecn="loss"), NOISE: PAPER_NOISE}
+}
 WITH_BBR: Final[Mapping[str, Mapping[str, Any]]] = {f"{OWN}, BBR while shared": marked(OWN, shared="bbr3")}
 
 
@@ -78,7 +81,7 @@ def losses(
 def _fig2_grids(size: Size) -> list[Grid]:
     seconds, few, lossy = size.seconds(5, 15), size.times(1, 10), [LOSS]
     return [
-        losses(size.name, seconds, size.times(6, 10), [0.0, LOSS]),
+        losses(size.name, seconds, size.times(6, 10), [0.0, LOSS], {**VARIANTS, **BY_THRESHOLD}),
         losses(f"{size.name}-bbr", seconds, few, lossy, WITH_BBR),
         losses(f"{size.name}-far", seconds, few, lossy, {**VARIANTS, **WITH_BBR}, FAR_US),
     ]
@@ -239,7 +242,7 @@ OWNERS: Final[Mapping[str, Mapping[str, Any]]] = {
     DCTCP: marked(DCTCP),
     OWN: marked(OWN),
     OWN_ONLY: {**marked(OWN), NOISE: PAPER_NOISE, MODE: "own"},
-    STRICT: {**marked(OWN), NOISE: PAPER_NOISE},
+    **BY_THRESHOLD,
 }
 
 

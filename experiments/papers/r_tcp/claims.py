@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ccp_algs.rtcp.options import Options
 from experiments.papers.comparisons import EQUAL, LESS, MORE, Bounds, Claim, Comparison, by_both_rules
+from experiments.papers.literal import both_rows
 from experiments.papers.variants import KERNEL
 from experiments.plots import label
 
@@ -29,7 +30,6 @@ AUTHORS: Final = "the public programs of mBBR, SmBBR and BBRv2 are for older ker
 RULE: Final = "probes that also wait for 200 packets"
 OWN_PKTS: Final = Options().probe_every_pkts
 LIMITERS_RATE: Final = "goodput is the limiter's rate, whatever eta and gamma are"
-ETA: Final = "the paper's probes wait for eta round trips alone"
 FIRST_BURST: Final = (
     "over operator 1 most of the remaining retransmissions are the burst in flight when the bucket runs dry"
 )
@@ -96,7 +96,7 @@ def _detectors(names: Sequence[str], pattern: str) -> list[str]:
 
 
 def _by_both(*claims: Claim) -> list[Claim]:
-    return [row for claim in claims for row in by_both_rules(claim, RULE, ETA)]
+    return [row for claim in claims for row in both_rows(claim, RULE)]
 
 
 _CLAIMS: Final[tuple[Claim, ...]] = (

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from experiments.papers.literal import literal
 from experiments.papers.paper import Paper
-from experiments.papers.r_tcp.claims import CLAIMS
+from experiments.papers.r_tcp.claims import CLAIMS, LIMITED_BY
 from experiments.papers.r_tcp.download import DOWNLOAD, LARGEST_DOWNLOAD
 from experiments.papers.r_tcp.fairness import FAIRNESS
 from experiments.papers.r_tcp.false import CLOSED_LOOP, FALSE_POSITIVES
@@ -23,6 +24,9 @@ from experiments.papers.r_tcp.traces import TRACES
 from experiments.papers.r_tcp.transfers import BDP, CONCURRENT_PART, ERRORS, MULTI_PART, STATEFUL
 from experiments.papers.r_tcp.tuning import TUNING
 from experiments.papers.r_tcp.video import VIDEO
+
+PAPERS_PROBES: Final = {one: {"probe_every_pkts": 0} for one in LIMITED_BY.values()}
+"""Parameters with which probes wait for eta round trips alone."""
 
 _PARTS: Final = (
     DOWNLOAD,
@@ -43,6 +47,10 @@ _PARTS: Final = (
     HARDER,
     OVERHEAD,
     VIDEO,
+    *(
+        literal(part, "probes wait for eta alone", PAPERS_PROBES)
+        for part in (DOWNLOAD, LARGEST_DOWNLOAD, STATEFUL, CONCURRENT_PART, BDP, LIFT, FAIRNESS)
+    ),
 )
 
 PAPER: Final = Paper.of(

@@ -274,8 +274,8 @@ def test_the_papers_rule_and_another_one_are_two_rows() -> None:
     ]
     assert of_paper(found) == found[:1]
     assert with_own_rules(found) == found[1:]
-    (without, _) = judge(Paper.of("p", "P", [], by_both_rules(CLAIM, "mine", "why")), {"race": kept_result})
-    assert (without.verdict, without.why) == ("not run", "why"), "never judged by runs of another rule"
+    (without, _) = judge(paper, {"race": result("race", check(2, 3))})
+    assert without.verdict == "not run", "never judged by runs of another rule"
     assert summary(found).endswith("With ccplane's rules: 1 claim. Real sockets: 1 holds")
 
 

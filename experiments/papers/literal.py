@@ -1,0 +1,76 @@
+"""The paper's rule where ccplane has another: the same part and claim, with the paper's parameters.
+
+A claim that ccplane's rule may change is two rows (`both_rows`), and the part that tests it is two parts
+(`literal`); the part with the paper's parameters has `LITERAL` after its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from experiments.events import ParamValue
+from experiments.papers.comparisons import Claim
+from experiments.papers.paper import Part, Size
+from experiments.scenario import FlowSpec
+from experiments.sweep import Grid
+
+LITERAL: Final = "-literal"
+
+Params = Mapping[str, Mapping[str, ParamValue]]
+"""Algorithm -> the paper's parameters."""
+
+
+def both_rows(claim: Claim, rule: str) -> tuple[Claim, Claim]:
+    """Return the claim with the paper's rule, and with ccplane's.
+
+    Args:
+        claim: The claim with the tests of ccplane's rule.
+        rule: That rule.
+    """
+    return replace(claim, part=f"{claim.part}{LITERAL}", why="", tuned=None), replace(claim, rule=rule)
+
+
+def literal(part: Part, rule: str, params: Params) -> Part:
+    """Return the part by the paper's rule.
+
+    Args:
+        part: The part.
+        rule: That rule, for the line about the part.
+        params: Its parameters, for all flows of these algorithms.
+    """
+
+    def grids(size: Size) -> Sequence[Grid]:
+        return [with_params(one, params) for one in part.grids(size)]
+
+    return replace(part, name=f"{part.name}{LITERAL}", about=f"{part.about}; {rule}", grids=grids)
+
+
+def with_params(grid: Grid, params: Params) -> Grid:
+    """Return the grid with these parameters in all flows of these algorithms; the grid's own take precedence.
+
+    A point that sets a flow's algorithm must also set its parameters, as `variants.steered` does.
+    """
+
+    def flow(one: FlowSpec) -> FlowSpec:
+        return msgspec.structs.replace(one, params={**params.get(one.algorithm, {}), **one.params})
+
+    def fields(point: Mapping[str, Any]) -> dict[str, Any]:
+        ours = dict(point)
+        for name, algorithm in point.items():
+            if name.startswith("flows.") and name.endswith(".algorithm") and algorithm in params:
+                at = f"{name.removesuffix('.algorithm')}.params"
+                ours[at] = {**params[algorithm], **point[at]}
+        return ours
+
+    axes = {
+        name: {point: fields(sets) for point, sets in points.items()}
+        if isinstance(points, Mapping)
+        else points
+        for name, points in grid.axes.items()
+    }
+    base = grid.base.replace(flows=tuple(flow(one) for one in grid.base.flows))
+    return replace(grid, base=base, axes=axes)
