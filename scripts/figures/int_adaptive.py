@@ -15,6 +15,7 @@ from scripts.figures.drawing import (
     datapaths,
     footnote,
     handle,
+    is_stale,
     legend,
     marks,
     note,
@@ -92,12 +93,13 @@ def loss() -> Figure:
         )
         footnote(plot, f"{note(real, simulated)}. Wired bottleneck of 20 Mbit/s")
     low, high = sorted(ratios.values())
+    old = "; the result is stale" if is_stale(real) else ""
     return Figure(
         plot,
         "Goodput by loss: New L1 and New L2 keep most of the link at 20 % loss, kernel CUBIC almost none; "
         "without loss all fill the link",
         f"**Figure 6.** At 20 % loss, New L1 and New L2 have {low:.0f} to {high:.0f} times kernel CUBIC's "
-        "goodput on real sockets (the paper: 7). The factor depends on the link's rate, which the paper "
+        f"goodput on real sockets (the paper: 7{old}). The factor depends on the link's rate, which the paper "
         "does not give.",
     )
 
