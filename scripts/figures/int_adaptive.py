@@ -99,8 +99,8 @@ def loss() -> Figure:
         "Goodput by loss: New L1 and New L2 keep most of the link at 20 % loss, kernel CUBIC almost none; "
         "without loss all fill the link",
         f"**Figure 6.** At 20 % loss, New L1 and New L2 have {low:.0f} to {high:.0f} times kernel CUBIC's "
-        f"goodput on real sockets (the paper: 7{old}). The factor depends on the link's rate, which the paper "
-        "does not give.",
+        f"goodput on real sockets (the paper: 7{old}). The factor depends on the link's rate, which the "
+        "paper does not give.",
     )
 
 

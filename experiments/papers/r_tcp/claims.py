@@ -394,8 +394,8 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
     Claim(
         "Figure 18",
         "alpha, epsilon and omega hardly matter, beta and theta do",
-        why="the claim gives no bound; in `traces`, with exact token buckets, no value of any parameter causes"
-        " a wrong verdict",
+        why="the claim gives no bound; in `traces`, with exact token buckets, no value of any parameter"
+        " causes a wrong verdict",
     ),
     *_of_probes(
         "rarer and smaller probes cause fewer retransmissions",
