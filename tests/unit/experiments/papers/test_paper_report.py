@@ -124,9 +124,7 @@ def test_the_rows_that_a_claim_compares_are_marked_and_its_value_is_drawn() -> N
 
 
 def test_each_part_has_a_row_with_all_its_results() -> None:
-    report = report_of(
-        PAPER, {one.part: one for one in (kept("download", 1, 2), kept("download-sim", 1, 2))}
-    )
+    report = report_of(PAPER, {one.part: one for one in (kept("download", 1, 2), kept("download-sim", 1, 2))})
     [row] = report.sections[1].rows
     assert (row.source, row.title, row.verdict) == ("download", "how fast it is", None)
     assert all(both(row))
