@@ -217,7 +217,7 @@ class Hpcc(CubicControl):
 
     Use it where each hop reports telemetry.
     Do not use it next to CUBIC. It yields to any queue, and gets little of the link.
-    Evidence: queues of 1 to 3 packets (docs/papers/int-adaptive.md). CUBIC's have 77 to 89 packets.
+    Evidence: a queue of 0.3 packets (docs/hpcc.md). CUBIC's has 37 packets on the same simulated path.
     More: docs/hpcc.md
     """
 

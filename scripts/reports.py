@@ -57,7 +57,7 @@ def written(folder: Path) -> list[Path]:
         for name in (*claims.PAPERS, *claims.OTHERS)
     }
     reports["benchmarks"] = benchmarks.report_of(benchmarks.read(), bench.ABOUT)
-    reports["validation"] = validation.report_of(validation.read(), validation.compared())
+    reports["validation"] = validation.report_of(validation.read())
     reports |= evaluations()
     return [write(report, folder / f"{name}.html") for name, report in reports.items()]
 

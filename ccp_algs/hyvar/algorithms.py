@@ -220,10 +220,11 @@ class _All(Hybrid, VectorAlgorithm):
 
     Use it for research. It is a demonstration of the slides' idea: what a small learned policy adds to CUBIC.
     Do not use it in production, in data centres, above 200 Mbit/s, where the RTT varies without a queue
-        (jitter, ACKs in bursts, a longer route: 7 to 27 % of CUBIC's goodput in `ccp evaluate`), or with
-        buffers of 0.25 BDP and less (10 to 12 % retransmitted). Its policy was trained for 6 to 192 Mbit/s
-        and RTTs of 10 to 200 ms, without AQM, ECN and policers. On no path of the slides does it beat every
-        competitor in throughput and delay.
+        (jitter, ACKs in bursts, a longer route: 7 to 27 % of CUBIC's goodput in `ccp evaluate`), next to
+        CUBIC in a buffer of 8 BDP (15 % of an equal share), or with buffers of 0.25 BDP and less (10 to
+        12 % retransmitted). Its policy was trained for 6 to 192 Mbit/s and RTTs of 10 to 200 ms, without
+        AQM, ECN and policers. On no path of the slides does it beat every competitor in throughput and
+        delay.
     Evidence: 1 of 23 claims tested on real sockets hold, 0 of 20 in the simulator
         (docs/papers/hyvar.md).
     More: docs/hyvar.md

@@ -36,7 +36,7 @@ class Change:
 
 SIMULATOR: Final = "simulator"
 _WITH_IDLE_TIMES: Final = frozenset({"multi", "stateful", "patterns", "traces"})
-_SEVERAL_TRANSFERS: Final = _WITH_IDLE_TIMES | {"concurrent", "shared-address"}
+_SEVERAL_TRANSFERS: Final = _WITH_IDLE_TIMES | {"concurrent"}
 _LATE_CANDIDATES: Final = _SEVERAL_TRANSFERS | {
     *("bdp", "closed-loop", "download", "errors", "fairness", "false-positives", "grid", "lift", "tuning")
 }
@@ -73,7 +73,7 @@ CHANGES: Final = (
         "int_cubic",
         "2026-11-28T21:30:00+00:00",
         "the window before a loss that is taken back",
-        frozenset({"echo-loss", "fig6", "located", "silent"}),
+        frozenset({"echo-loss", "fig6", "silent"}),
     ),
     Change(
         "r_hybrid",

@@ -21,9 +21,6 @@ from experiments.report import Column, Evidence, Measured, Picture, Report, Row,
 from experiments.report.html import slug
 from experiments.report.model import Cell
 
-COMPARED: Final = "-tenth"
-"""Suffix of parts that compare the simulator with real sockets."""
-
 _ABOUT: Final = (
     "Every claim of the paper, paraphrased, and judged by ccplane's runs on real sockets and in the "
     "simulator. The verdict on a claim is that of real sockets wherever there are such runs. A simulated "
@@ -132,13 +129,10 @@ def _conditions(test: Comparison) -> list[Mapping[str, Any]]:
 
 def _parts(paper: Paper, evidence: Mapping[str, Evidence]) -> list[Row]:
     rows = []
-    for name in {**paper.parts, **dict.fromkeys(one.removesuffix(SIMULATED) for one in evidence)}:
+    for name, part in paper.parts.items():
         sides = [evidence.get(name), evidence.get(f"{name}{SIMULATED}")]
         if any(sides):
-            base = paper.parts.get(name.removesuffix(COMPARED))
-            about = base.about if base else name
-            title = f"{about}: simulator compared with real sockets" if name.endswith(COMPARED) else about
-            rows.append(Row(f"part-{slug(name)}", title, None, sides, source=name))
+            rows.append(Row(f"part-{slug(name)}", part.about, None, sides, source=name))
     return rows
 
 

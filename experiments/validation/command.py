@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,7 +13,6 @@ from ccplane.base import options
 from ccplane.base.names import close_names
 from experiments.bench.errors import BenchError
 from experiments.bench.report import not_kept
-from experiments.papers.kept import Kept
 from experiments.report import write
 from experiments.run_options import Jobs, NoRun, ReportFile
 from experiments.runs.reports import Screen
@@ -88,7 +87,7 @@ def validate(
         saved = reports.read(results)
         if not saved:
             raise not_kept("a draw", results, (), f"sudo ccp validate --draw {draw} --keep {results}")
-        _report(saved, report, as_json, reports.compared())
+        _report(saved, report, as_json)
         return
     place = out / f"draw-{seed}"
     drawn = drawing.draw_scenarios(draw, seed, place / "traces", trace or ())
@@ -117,9 +116,7 @@ def validate(
         raise typer.Exit(1)
 
 
-def _report(
-    draws: Mapping[str, Heldout], report: Path | None, as_json: bool, parts: Sequence[Kept] = ()
-) -> None:
+def _report(draws: Mapping[str, Heldout], report: Path | None, as_json: bool) -> None:
     """Print draws, and write the report if its file is given."""
     console = Console()
     for draw in draws.values():
@@ -128,4 +125,4 @@ def _report(
         else:
             draw.print(console if console.is_terminal else Console(width=_PIPE_WIDTH))
     if report is not None:
-        typer.echo(write(reports.report_of(draws, parts), report), err=as_json)
+        typer.echo(write(reports.report_of(draws), report), err=as_json)

@@ -1,15 +1,13 @@
-"""The report of the simulator's accuracy: errors on drawn scenarios, and on the grids of papers."""
+"""The report of the simulator's accuracy: errors on drawn scenarios."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from experiments.papers.kept import Kept
-from experiments.papers.report import COMPARED
 from experiments.report import Chart, Column, Evidence, Measured, Points, Report, Row, Section, Source, Table
 from experiments.report.html import slug
 from experiments.report.model import Cell
@@ -17,7 +15,6 @@ from experiments.statistics import Estimate, median_interval
 from experiments.validation.heldout import QUANTITIES, Case, Heldout, Quantity
 
 RESULTS: Final = Path(__file__).parents[2] / "docs/results/validation"
-PAPERS: Final = Path(__file__).parents[2] / "docs/results/papers"
 
 _ABOUT: Final = (
     "How far the simulator is from this kernel on randomly drawn scenarios. An error compares one simulated "
@@ -39,18 +36,8 @@ def read(folder: Path = RESULTS) -> dict[str, Heldout]:
     return {file.stem: Heldout.from_json(file.read_text(), str(file)) for file in files}
 
 
-def compared(folder: Path = PAPERS) -> list[Kept]:
-    """Return the kept parts of papers that compare real sockets with the simulator.
-
-    Raises:
-        ResultError: `result.broken`.
-    """
-    read = [Kept.read(file) for file in sorted(folder.glob(f"*/*{COMPARED}.json"))]
-    return [one for one in read if one.tables]
-
-
-def report_of(draws: Mapping[str, Heldout], parts: Sequence[Kept] = ()) -> Report:
-    """Return the report of draws, and of papers' parts that compare both sides."""
+def report_of(draws: Mapping[str, Heldout]) -> Report:
+    """Return the report of draws."""
     newest = max(draws.values(), key=lambda one: str(one.about["date"]))
     tables = {name: _cases(name, one) for name, one in draws.items()}
     rows = []
@@ -68,12 +55,6 @@ def report_of(draws: Mapping[str, Heldout], parts: Sequence[Kept] = ()) -> Repor
         )
     titles = [f"{name.replace('-', ' ')}, {len(one.cases)} scenarios" for name, one in draws.items()]
     sections = [Section("Drawn scenarios", rows, titles, heading="quantity")]
-    if parts:
-        about = (
-            "The same points of papers' grids on real sockets and in the simulator: the median deviation of "
-            "the simulator, and the 90th percentile of its size."
-        )
-        sections.append(Section("Grids of papers", about=about, tables=[_grids(parts)]))
     return Report("Accuracy of the simulator", sections, _ABOUT, "quantities")
 
 
@@ -207,33 +188,4 @@ def _cases(name: str, draw: Heldout) -> Table:
         rows.append([case, one.kind, one.description, _flows(one), *values])
     return Table(
         f"All scenarios of {name.replace('-', ' ')}", f"validation-{name}", columns, rows, drawable=False
-    )
-
-
-def _grids(parts: Sequence[Kept]) -> Table:
-    quantities = list(
-        dict.fromkeys(row["quantity"] for one in parts for row in one.tables[0].rows.to_dict("records"))
-    )
-    columns = [Column(name, name) for name in ("paper", "part", "date", "revision", "runs")]
-    columns.append(Column("left_out", "not counted"))
-    for name in quantities:
-        columns += [
-            Column(f"{slug(name)}.median", f"{name}, median", "%", is_value=True),
-            Column(f"{slug(name)}.p90", f"{name}, p90", "%", is_value=True),
-        ]
-    rows: list[list[Cell]] = []
-    for one in parts:
-        found = {row["quantity"]: row for row in one.tables[0].rows.to_dict("records")}
-        source = Source.of(one.about)
-        left_out = sum(one.left_out.values())
-        cells: list[Cell] = [
-            one.paper, one.part.removesuffix(COMPARED), source.date, source.revision, one.done, left_out,
-        ]  # fmt: skip
-        for name in quantities:
-            row = found.get(name, {})
-            cells += [row.get("deviation_pct"), row.get("deviation_size_p90_pct")]
-        rows.append(cells)
-    note = "Deviations of the simulator, relative to real sockets."
-    return Table(
-        "Simulator compared with real sockets", "validation-grids", columns, rows, note, drawable=False
     )

@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from experiments.papers import models
 from experiments.papers.kept import Kept
 from experiments.plots import style
 from experiments.statistics import Estimate
@@ -68,6 +69,13 @@ def rows(kept: Kept, table: int = 0, **where: Any) -> pd.DataFrame:
     return found
 
 
+def is_stale(kept: Kept) -> bool:
+    """Return whether at least one check of a part gives no verdict (`models.stale`)."""
+    checks = [one.name for one in kept.checks]
+    part_name = kept.part.removesuffix(SIM)
+    return bool(models.stale(kept.paper, part_name, kept.about, checks, simulated=kept.simulated))
+
+
 def runs_text(*kept: Kept) -> str:
     """Return how many runs figures show, and where they ran, as text."""
     said = []
@@ -75,7 +83,7 @@ def runs_text(*kept: Kept) -> str:
         where = "simulator" if one.part.endswith(SIM) else f"real sockets, Linux {_release(one)}"
         counts = sorted({int(n) for table in one.tables for n in table.rows["n"]})
         n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        text = f"{where}: n = {n} ({one.about['date'][:10]})"
+        text = f"{where}: n = {n} ({one.about['date'][:10]}{', stale' if is_stale(one) else ''})"
         if text not in said:
             said.append(text)
     return "; ".join(said)

@@ -171,8 +171,8 @@ def sharing() -> Figure:
         )
     return Figure(
         plot,
-        "Share of a flow next to kernel CUBIC: Hyvar is near its fair share in every buffer; as in the "
-        "slides, about half of it",
+        "Share of a flow next to kernel CUBIC: Hyvar is near its fair share in buffers of 0.5 to 4 BDP; as "
+        "in the slides, about half of it",
         "**Not in the slides: sharing** with kernel CUBIC. CUBIC next to CUBIC shows how far shares vary "
         "at random.",
     )

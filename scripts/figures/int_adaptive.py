@@ -15,6 +15,7 @@ from scripts.figures.drawing import (
     datapaths,
     footnote,
     handle,
+    is_stale,
     legend,
     marks,
     note,
@@ -92,13 +93,14 @@ def loss() -> Figure:
         )
         footnote(plot, f"{note(real, simulated)}. Wired bottleneck of 20 Mbit/s")
     low, high = sorted(ratios.values())
+    old = "; the result is stale" if is_stale(real) else ""
     return Figure(
         plot,
         "Goodput by loss: New L1 and New L2 keep most of the link at 20 % loss, kernel CUBIC almost none; "
         "without loss all fill the link",
         f"**Figure 6.** At 20 % loss, New L1 and New L2 have {low:.0f} to {high:.0f} times kernel CUBIC's "
-        "goodput on real sockets (the paper: 7). The factor depends on the link's rate, which the paper "
-        "does not give.",
+        f"goodput on real sockets (the paper: 7{old}). The factor depends on the link's rate, which the "
+        "paper does not give.",
     )
 
 
@@ -143,42 +145,4 @@ def growth() -> Figure:
     )
 
 
-def queue() -> Figure:
-    """Draw the queue of HPCC and CUBIC by number of flows."""
-    kept = part(NAME, f"hpcc{SIM}")
-    names = list(dict.fromkeys(kept.tables[0].rows["variant"]))
-    looks = dict(zip(names, map(style.look, ("kernel/cubic", "reno", "kernel/bbr")), strict=True))
-    with style.styled():
-        plot = style.new_plot(2.5)
-        axes = plot.subplots()
-        for place, name in enumerate(names):
-            found = rows(kept, variant=name).sort_values("flows")
-            marks(
-                axes,
-                np.arange(len(found)) + 0.12 * (place - 1),
-                found,
-                "queue_mean_pkts",
-                looks[name],
-                simulated=True,
-                line=False,
-            )
-        categories(axes, [f"{one:g}" for one in found["flows"]])
-        axes.set_xlabel("flows")
-        axes.set_ylim(0, 105)
-        axes.set_ylabel("mean queue [packets]")
-        legend(
-            plot,
-            [
-                handle(f"{style.label(name)} (simulated)", looks[name], simulated=True, line=False)
-                for name in names
-            ],
-        )
-        footnote(plot, f"{note(kept)}. Buffer of 100 packets, RTT 44 ms, no random loss")
-    return Figure(
-        plot,
-        "Mean queue by number of flows: CUBIC fills most of the buffer, HPCC keeps a few packets",
-        "**Beyond the paper: HPCC** with the same echoes.",
-    )
-
-
-FIGURES: Final = {"int-adaptive-loss": loss, "int-adaptive-growth": growth, "int-adaptive-queue": queue}
+FIGURES: Final = {"int-adaptive-loss": loss, "int-adaptive-growth": growth}

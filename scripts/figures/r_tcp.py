@@ -16,6 +16,7 @@ from scripts.figures.drawing import (
     datapaths,
     footnote,
     handle,
+    is_stale,
     legend,
     marks,
     note,
@@ -92,11 +93,12 @@ def downloads() -> Figure:
         f"{avoided[without]:.0f} % ({name}; the paper {paper} %)"
         for (name, without, _, _), paper in zip(_CCAS, _AVOIDED, strict=True)
     )
+    old = " (some results are stale)" if is_stale(real) else ""
     return Figure(
         plot,
         "Retransmitted share of 32 MB without and with R-TCP over three operators, and the avoided share "
         "next to the paper's: about 80 % for all three congestion controls",
-        f"**Figure 6, 32 MB.** On real sockets R-TCP avoids {said} of the retransmissions.",
+        f"**Figure 6, 32 MB.** On real sockets R-TCP avoids {said} of the retransmissions{old}.",
     )
 
 

@@ -381,7 +381,8 @@ CLAIMS: Final = (
                 where=f"{TYPICAL}, no random loss",
             )
         ],
-        why="with a full queue of one BDP the RTT is just below 2 x minRTT, so Flex-Cubic ignores the drops",
+        why="with a full queue of one BDP the RTT is just below 2 x minRTT, so Flex-Cubic ignores the drops;"
+        " simulated kernel CUBIC next to itself has 0.835 [0.647, 0.980]",
     ),
 )
 """Claims, roughly in the paper's order."""

@@ -49,24 +49,26 @@ PATHS: Final = {
     "cellular-2": "Cellular 2",
 }
 
-_LESS_OF_BOTH: Final = "the competitor has slightly less delay, with less throughput"
+_LESS_OF_BOTH: Final = "the competitor has a few per cent less delay, with less throughput"
+_SAME_DELAY: Final = "both have the same delay, and the competitor has less throughput"
+_SAME_BOTH: Final = "both have the same throughput and delay"
 _SAME: Final = "both have the same throughput"
-_FULL: Final = "the competitor fills the link, with several times the delay"
-_MORE: Final = "the competitor has slightly more throughput, with more delay"
+_OPEN: Final = "the difference of the throughputs is smaller than their spread"
+_MORE: Final = "Hyvar has less throughput, or at most as much"
 WHY: Final = {
     ("wired-1", KERNEL): _SAME,
     ("wired-1", BBR): _SAME,
-    ("cellular-1", BBR): _SAME,
-    ("cellular-1", HYBRID): _SAME,
-    ("cellular-1", POLICY): _SAME,
+    ("cellular-1", BBR): _OPEN,
+    ("cellular-1", HYBRID): _OPEN,
+    ("cellular-1", POLICY): _OPEN,
     ("wired-1", HYBRID): _LESS_OF_BOTH,
     ("wired-1", POLICY): _LESS_OF_BOTH,
-    ("wired-2", HYBRID): _LESS_OF_BOTH,
-    ("wired-2", POLICY): _LESS_OF_BOTH,
-    ("wired-2", BBR): _LESS_OF_BOTH,
-    ("cellular-1", KERNEL): _FULL,
-    ("cellular-2", KERNEL): _FULL,
-    ("cellular-2", BBR): _FULL,
+    ("wired-2", HYBRID): _SAME_DELAY,
+    ("wired-2", POLICY): _SAME_DELAY,
+    ("wired-2", BBR): _SAME_BOTH,
+    ("cellular-1", KERNEL): _OPEN,
+    ("cellular-2", KERNEL): _OPEN,
+    ("cellular-2", BBR): _OPEN,
     ("cellular-2", HYBRID): _MORE,
     ("cellular-2", POLICY): _MORE,
 }

@@ -133,7 +133,7 @@ CLAIMS: Final = (
             )
             for bdp in BUFFERS_BDP
         ],
-        why="the simulated BBR gets 13 to 21 % less of the link than the model says",
+        why="the simulated BBR gets 14 to 20 % less of the link than the model says",
     ),
     Claim(
         f"{WARE}, sections 1 and 3",

@@ -216,7 +216,6 @@ _CLAIMS: Final = (
             "R-Hybrid keeps its throughput if marks come too early",
             "fig3",
             [_by_baseline("ours", "R-Hybrid", OWN, *NO_LESS)],
-            how="with R-Hybrid's default parameters",
             number="4.61 of 4.65 Gbit/s",
             path="aqm",
             tuned=Tuned(f"{OWN_BETA_RULE} was chosen on this link"),

@@ -47,7 +47,8 @@ OWN_MARKS: Final = 650
 """Number of marks that DCTCP alone never exceeds within 100 ms, derived from twenty other paths.
 
 On those (100 to 500 Mbit/s, 0.5 to 4 ms, marks from a queue of one RTT on) at most 38.4 % of the packets that
-the path can carry were marked; on the path of the figures that is 640 marks per 100 ms.
+the path can carry were marked, measured once with a simulator of November 2026 (commit c53793ba removed that
+part); on the path of the figures that is 640 marks per 100 ms.
 """
 OWN_PARAMS: Final[Mapping[str, ParamValue]] = {"early_ecn_beta": 0.95}
 """ccplane's reaction to marks where a switch marks early, found on the link of figure 3."""

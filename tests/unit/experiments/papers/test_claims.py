@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from ccplane.base.errors import UsageError
 from experiments import left_out
 from experiments.metrics import NAN
-from experiments.papers import model_error, models
+from experiments.papers import claims, model_error, models
 from experiments.papers.claims import (
     PAPERS,
     VERDICTS,
@@ -43,7 +43,7 @@ from experiments.papers.comparisons import (
     by_both_rules,
 )
 from experiments.papers.estimates import computed
-from experiments.papers.kept import Kept
+from experiments.papers.kept import SIMULATED, Kept
 from experiments.papers.paper import Paper
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
@@ -92,6 +92,12 @@ def test_every_claim_says_how_it_is_tested_or_why_not(name: str) -> None:
         for one in part.comparisons
     )
     assert [one for one, times in said.items() if times > 1] == [], "a list of them tells them apart"
+
+
+@pytest.mark.parametrize("name", [*claims.PAPERS, *claims.OTHERS])
+def test_every_kept_result_is_of_a_part_that_can_be_run_again(name: str) -> None:
+    kept = {file.stem.removesuffix(SIMULATED) for file in (claims.KEPT / name).glob("*.json")}
+    assert kept <= paper_of(name).parts.keys()
 
 
 def test_a_comparison_is_of_runs_with_the_same_seed() -> None:

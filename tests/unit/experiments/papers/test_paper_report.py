@@ -124,12 +124,10 @@ def test_the_rows_that_a_claim_compares_are_marked_and_its_value_is_drawn() -> N
 
 
 def test_each_part_has_a_row_with_all_its_results() -> None:
-    report = report_of(
-        PAPER, {one.part: one for one in (kept("download", 1, 2), kept("download-tenth", 1, 2))}
-    )
-    first, second = report.sections[1].rows
-    assert (first.source, first.title, first.verdict) == ("download", "how fast it is", None)
-    assert second.title == "how fast it is: simulator compared with real sockets"
+    report = report_of(PAPER, {one.part: one for one in (kept("download", 1, 2), kept("download-sim", 1, 2))})
+    [row] = report.sections[1].rows
+    assert (row.source, row.title, row.verdict) == ("download", "how fast it is", None)
+    assert all(both(row))
     assert sum(report.counts.values()) == len(CLAIMS)
 
 
