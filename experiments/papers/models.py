@@ -95,7 +95,7 @@ USED: Final[Mapping[str, Sequence[str]]] = {
     "flex-cubic": ("flex_cubic",),
     "int-adaptive": ("int_cubic",),
     "hyvar": ("hyvar",),
-    "r-hybrid": ("r_hybrid",),
+    "r-hybrid": ("r_hybrid", "dctcp"),
     "r-tcp": ("r_tcp", "bbr3"),
 }
 """Paper -> the algorithms that its claims are about."""
@@ -103,10 +103,12 @@ DIGESTS: Final[Mapping[str, str]] = {
     "kernel/cubic": "b44c4b3f",
     "kernel/bbr": "7f779a22",
     "flex_cubic": "10343dbc",
-    "int_cubic": "fe7655af",
+    "int_cubic": "75816c81",
     "hyvar": "48092166",
-    "r_hybrid": "1651eb94",
-    "rtcp/cubic": "db572484",
+    "r_hybrid": "3e528db2",
+    "rtcp/cubic": "888259f0",
+    "bbr3": "7c909376",
+    "dctcp": "fc1b1d6d",
 }
 """Algorithm -> what it does in the simulator today, as the test of this module computes it."""
 
