@@ -38,7 +38,7 @@ def scenario_of(algorithm: str) -> Scenario:
         return next(one.scenario for one in runs if one.axes == {"loss": "2 %", "variant": "CUBIC New L2"})
     flow = FlowSpec("flow", "s1", "r1", algorithm, ecn=algorithm in {"kernel/cubic", "r_hybrid", "dctcp"})
     back = Direction(delay_us=10_000)
-    path = LIMITED if "tcp" in algorithm else PATH
+    path = LIMITED if algorithm.startswith("rtcp/") else PATH
     return Scenario(
         name="digest",
         topology=Dumbbell(1, path, back),
