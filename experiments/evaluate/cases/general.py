@@ -144,7 +144,8 @@ def _tunnels() -> list[Case]:
             "tunnel-without-ecn",
             criteria.TUNNELS,
             "a VPN that hides ECN",
-            "As before, with ECN and CoDel: outside the tunnel no packet is ECN-capable, so CoDel drops.",
+            "One flow with ECN for 25 s through a tunnel that adds 80 bytes; a buffer of 4 BDP with CoDel. Outside "
+            "the tunnel no packet is ECN-capable, so CoDel drops.",
             "aqm",
             {"": lineup(hidden, flows(1), 25, ecn=True)},
             (steady(), *queueing()[1:], retransmitted(start_s=STEADY_S)),

@@ -41,6 +41,7 @@ def test_a_case_says_what_it_measures_with_which_error(key: str) -> None:
     assert SECTION.fullmatch(case.criterion.section)
     assert any(case.criterion.section.startswith(group) for group in GROUPS)
     assert case.about.endswith(".")
+    assert "before" not in case.about.lower(), "a report can show the case alone"
     assert any(what.better for what in case.measures)
     assert len({what.key for what in case.measures}) == len(case.measures)
     for what in case.measures:
