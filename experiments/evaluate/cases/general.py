@@ -151,8 +151,8 @@ def _tunnels() -> list[Case]:
             "tunnel-without-ecn",
             criteria.TUNNELS,
             "a VPN that hides ECN",
-            "One flow with ECN for 25 s through a tunnel that adds 80 bytes; a buffer of 4 BDP with CoDel. Outside "
-            "the tunnel no packet is ECN-capable, so CoDel drops.",
+            "One flow with ECN for 25 s through a tunnel that adds 80 bytes; a buffer of 4 BDP with CoDel. "
+            "Outside the tunnel no packet is ECN-capable, so CoDel drops.",
             "aqm",
             {"": lineup(hidden, flows(1), 25, ecn=True)},
             (steady(), *queueing()[1:], retransmitted(start_s=STEADY_S)),
@@ -191,8 +191,8 @@ def _wireless(traces: Traces) -> list[Case]:
             "cellular",
             criteria.WIRELESS,
             "a cellular link",
-            f"One flow for 40 s; a modelled LTE link of 10 Mbit/s in the mean ({offered:.3g} from {STEADY_S:g} s "
-            "on), 50 ms, 500 packets of buffer.",
+            f"One flow for 40 s; a modelled LTE link of 10 Mbit/s in the mean ({offered:.3g} from "
+            f"{STEADY_S:g} s on), 50 ms, 500 packets of buffer.",
             "cellular",
             {"": lineup(cellular, flows(1), _TRACED_S, back=back)},
             (steady(offered), *queueing(base_ms=50)),
