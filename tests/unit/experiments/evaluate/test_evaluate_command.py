@@ -62,6 +62,15 @@ def test_a_worse_algorithm_is_named_and_fails_and_the_same_one_does_not() -> Non
     assert "Worse than in the baseline\n  alone-tenth: goodput" in said
 
 
+def test_runs_belong_to_an_algorithms_content_and_file_name_wherever_it_is() -> None:
+    call("mine.py", *QUICK, "--only", "alone-tenth")
+    Path("elsewhere").mkdir()
+    moved = Path("mine.py").rename("elsewhere/mine.py")
+    assert "none of them new" in call(str(moved), *QUICK, "--only", "alone-tenth")
+    renamed = moved.rename("elsewhere/other.py")
+    assert "6 of them new" in call(str(renamed), *QUICK, "--only", "alone-tenth")
+
+
 def test_a_comparison_ranks_and_shares_the_runs_of_cubic() -> None:
     call("kernel/bbr", *QUICK, "--only", "alone-tenth")
     said = call(
