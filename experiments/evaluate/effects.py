@@ -85,7 +85,7 @@ class Effect(msgspec.Struct, frozen=True):
 
     @property
     def seeds_needed(self) -> int | None:
-        """Number of seeds whose interval would exclude 1, or be close to it; None if unknown or not needed."""
+        """Number of seeds whose interval would exclude 1 or be close to it; None if unknown or not needed."""
         if self.why != "more seeds":
             return None
         bounds: list[tuple[float, float | None]] = [(1.0, None)]
