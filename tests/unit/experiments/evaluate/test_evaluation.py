@@ -95,7 +95,7 @@ def test_a_simulated_effect_has_to_exceed_the_simulators_error(monkeypatch: pyte
     assert "[0.962, 1.62]" in said, "the interval that decides"
 
 
-def test_the_reasons_of_undecided_cases_are_told_apart_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reasons_of_undecided_cases_are_distinguished_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("experiments.evaluate.evaluation.error", lambda _kind, _quantity: 0.3)
     cases = [CASES[key] for key in ("jitter", "longer-way", "outage")]
     wide = tuple(44.0 * one for one in (0.5, 0.6, 0.7, 1.2, 1.3, 1.4, 1.5, 2.0, 3.0))
