@@ -79,9 +79,14 @@ def report_of(evaluation: Evaluation, changes: Changes | None = None) -> Report:
             f"Runs: {words.spent_text(evaluation)}",
         )
     )
-    tinted = f"{subject.label} is better"
     return Report(
-        f"Evaluation of {subject.label}", [*sections, _not_tested()], about, "cases", _WORDS, tinted
+        f"Evaluation of {subject.label}",
+        [*sections, _not_tested()],
+        about,
+        "cases",
+        _WORDS,
+        f"{subject.label} is better",
+        ", in the simulator with its error" if SIMULATOR in evaluation.sides else "",
     )
 
 

@@ -438,6 +438,7 @@ class Report:
         subject: What is counted in the bar: a word in the plural.
         words: Word of a verdict on the page, where it is another one.
         tinted: Where figures are on the tinted side of their bounds, as a clause; empty: where claims hold.
+        widened: What intervals also include, as the end of "the interval of a median"; empty for nothing.
     """
 
     title: str
@@ -446,6 +447,7 @@ class Report:
     subject: str = "claims"
     words: Mapping[str, str] = field(default_factory=dict)
     tinted: str = ""
+    widened: str = ""
 
     def word(self, verdict: str) -> str:
         """Return the word of a verdict on the page."""

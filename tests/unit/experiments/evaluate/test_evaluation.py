@@ -176,6 +176,7 @@ def test_the_report_has_all_cases_findings_and_what_is_not_tested() -> None:
     html = rendered(report)
     assert FINDING.text in html
     assert "is worse" in html
+    assert "the 95 % interval of a median, in the simulator with its error, drawn" in html
     assert "compliant" not in html
     text = markdown.of(evaluation)
     for part in (
