@@ -8,7 +8,8 @@ A generated part is between two marks of its page; a test finds manual changes. 
     make test-kernels KEEP=--keep                                       docs/kernels.md
     ccp compare ALGORITHM... --json docs/results/evaluate.json          docs/evaluate.md
 
-The simulator's errors are also written where `ccp evaluate` has them in a wheel.
+The simulator's errors are also written where `ccp evaluate` has them in a wheel. Of kept evaluations, what
+follows from their values is written again: effects, verdicts, and descriptions of cases.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from experiments import records
+from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.model_error import FILE as MODEL_ERROR
 from experiments.papers.model_error import errors
 from scripts import scoreboard
+from scripts.figures import evaluate as gallery
 from scripts.figures import pages
 from scripts.marks import filled
 from scripts.vm import results
@@ -49,10 +52,16 @@ def model_error(_text: str) -> str:
     )
 
 
+def evaluation(text: str) -> str:
+    """Return a kept evaluation with the same values, and with what follows from them today."""
+    return Evaluation.from_json(text, "docs/results").to_json()
+
+
 WRITERS: Final[dict[Path, Writer]] = {
     ROOT / "README.md": lambda text: filled(text, f"{BEGIN}\n", END, scoreboard.table()),
     DOCS / "kernels.md": kernels,
     ROOT / "experiments/evaluate" / MODEL_ERROR: model_error,
+    **dict.fromkeys((gallery.KEPT, gallery.AGREEMENT), evaluation),
     **{page: lambda text, page=page: pages.written(page, text) for page in pages.all_pages()},
 }
 """Page -> function that returns it with its generated parts."""

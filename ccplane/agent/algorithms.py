@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ccp_algs import check_algorithm, registry, siblings
-from ccp_algs.api import AnyAlgorithm, programs_of
+from ccp_algs.api import Algorithm, AnyAlgorithm, VectorAlgorithm, programs_of
 from ccp_algs.errors import AlgorithmError
 from ccplane.agent.blame import blamed
 from ccplane.agent.deadline import TooSlow, deadline
@@ -122,8 +122,9 @@ def check_contract(algorithm: AnyAlgorithm, limit_s: float = CHECK_S) -> None:
     """Run the callbacks of an algorithm on simulated flows, see `ccp_algs.check`.
 
     Raises:
-        UsageError: `algorithm.check_failed`, with file, line and reason.
+        UsageError: `algorithm.bad_signature` or `algorithm.check_failed`, with file, line and reason.
     """
+    check_signatures(algorithm)
     try:
         file = inspect.getsourcefile(algorithm) or ""
     except TypeError:
@@ -149,6 +150,31 @@ def check_contract(algorithm: AnyAlgorithm, limit_s: float = CHECK_S) -> None:
             why="a callback has an endless loop, or does too much work per report",
             fix="make the callback faster; the delay would move live flows to the fallback",
         ) from None
+
+
+def check_signatures(algorithm: AnyAlgorithm) -> None:
+    """Check that callbacks can be called with the arguments that they receive.
+
+    Raises:
+        UsageError: `algorithm.bad_signature`, with file and line: the callback does not run, so its own
+            exceptions have none.
+    """
+    base = VectorAlgorithm if issubclass(algorithm, VectorAlgorithm) else Algorithm
+    idle = object.__new__(algorithm)
+    for name in (name for name in dir(base) if name.startswith("on_")):
+        callback, wanted = getattr(idle, name), list(inspect.signature(getattr(base, name)).parameters)
+        try:
+            inspect.signature(callback).bind(*wanted[1:])
+        except TypeError as error:
+            code = getattr(inspect.unwrap(getattr(callback, "__func__", callback)), "__code__", None)
+            place = algorithm.__qualname__ if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+            raise UsageError(
+                "algorithm.bad_signature",
+                f"{algorithm.__name__}.{name} cannot be called with ({', '.join(wanted[1:])})",
+                where=shown(place),
+                why=str(error),
+                fix=f"write `def {name}({', '.join(wanted)})`; this error would move a flow to the fallback",
+            ) from None
 
 
 def _origin(algorithm: AnyAlgorithm, name: str, text: str) -> Origin:

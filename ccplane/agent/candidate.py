@@ -15,7 +15,7 @@ from ccp_algs import VectorAlgorithm, check_algorithm, siblings
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.check import check_reload
 from ccp_algs.registry import algorithms_in
-from ccplane.agent.algorithms import compile_programs, name_of
+from ccplane.agent.algorithms import check_signatures, compile_programs, name_of
 from ccplane.agent.blame import blamed
 from ccplane.agent.locate import shown
 from ccplane.agent.source import Past, Source, Version, version_of
@@ -87,6 +87,7 @@ def prepare(
     try:
         algorithm = _choose(module, source, wanted)
         programs = compile_programs(algorithm, compile_program)
+        check_signatures(algorithm)
         with blamed(source.file, _check_failed):
             check_algorithm(algorithm)
         return Candidate(algorithm, name_of(algorithm, source.file), programs, version_of(algorithm))

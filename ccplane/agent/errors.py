@@ -23,6 +23,7 @@ SLUGS: Final[dict[str, str]] = {
     "program.unknown": "the algorithm declares no such fold program",
     "program.none": "a register was set for a flow that runs no fold program",
     "algorithm.unknown": "no running algorithm has this name",
+    "algorithm.bad_signature": "a callback of the algorithm cannot be called with its arguments",
     "algorithm.check_failed": "the algorithm compiles, but breaks the contract of its callbacks",
     "algorithm.duplicate": "two algorithms of one run have the same name",
     "algorithm.bad_name": "the name is not valid as a congestion-control name or as a Python module name",

@@ -66,7 +66,7 @@ def drawn(result: CaseResult, failure: Comparison, again: Result) -> style.Plot:
         again.link_samples,
         changes if len(changes) <= 20 else None,
         panels=("cwnd_bytes", "goodput_bytes_per_s", "rtt_us"),
-        title=f"{result.algorithm} fails: {result.title} ({result.source})",
+        title=f"{style.label(result.algorithm)} fails: {result.title} ({result.source})",
         subtitle=describe(again),
         note=f"{failure}, shown in grey; {origin(again)}",
     )

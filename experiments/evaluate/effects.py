@@ -3,21 +3,33 @@
 A ratio compares two runs with the same seed, so the same network and start times. On real sockets an effect
 is decided if its whole interval is on one side of 1. A simulated effect also has to exceed the simulator's
 error.
+
+Effects are undecided for different reasons, which need different things: `Why`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
+from experiments import verdicts
 from experiments.evaluate.measures import Better, Measure
 from experiments.statistics import Estimate, median_interval
 
 Verdict = Literal["better", "worse", "undecided"]
 Overall = Literal["better", "worse", "mixed", "undecided"]
+
+Why = Literal["", "more seeds", "model", "not measured", "about the same"]
+"""Why an effect is undecided; empty if it is decided, or only shown.
+
+More seeds: the interval over the seeds includes 1, or there is none. Model: it excludes 1, but with the
+simulator's error it does not, as in `experiments.papers.claims`. About the same: it is close to 1.
+"""
+WHYS: Final[tuple[Why, ...]] = ("more seeds", "model", "not measured", "about the same")
+"""The reasons; the first one that an effect of a case has is that of the case."""
 
 ALIKE: Final = 1.05
 """Ratios whose interval is within this factor of 1 are called about the same."""
@@ -59,6 +71,32 @@ class Effect(msgspec.Struct, frozen=True):
     def alike(self) -> bool:
         """Whether the interval over the seeds is close to 1."""
         return self.found.low >= 1 / ALIKE and self.found.high <= ALIKE
+
+    @property
+    def why(self) -> Why:
+        """Why it is undecided."""
+        if self.verdict != "undecided":
+            return ""
+        if not self.n:
+            return "not measured"
+        if self.alike:
+            return "about the same"
+        return "model" if self.found.low > 1 or self.found.high < 1 else "more seeds"
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """Number of seeds whose interval would exclude 1 or be close to it; None if unknown or not needed."""
+        if self.why != "more seeds":
+            return None
+        bounds: list[tuple[float, float | None]] = [(1.0, None)]
+        if 1 / ALIKE <= self.found.value <= ALIKE:
+            bounds.append((1 / ALIKE, ALIKE))
+        needed = (verdicts.runs_needed(self.found, low, high) for low, high in bounds)
+        return min((one for one in needed if one is not None and one > self.n), default=None)
+
+    def records(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**msgspec.to_builtins(self), "why": self.why, "seeds_needed": self.seeds_needed}
 
 
 def widened(found: Estimate, error: float) -> Estimate:
@@ -104,3 +142,11 @@ def overall(verdicts: Iterable[Verdict | None]) -> Overall:
     if {"better", "worse"} <= known:
         return "mixed"
     return "better" if "better" in known else "worse" if "worse" in known else "undecided"
+
+
+def overall_why(effects: Iterable[Effect]) -> Why:
+    """Return why a case is undecided; empty if it is decided."""
+    effects = list(effects)
+    if overall(one.verdict for one in effects) != "undecided":
+        return ""
+    return next((why for why in WHYS if any(one.why == why for one in effects)), "not measured")

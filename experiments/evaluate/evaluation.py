@@ -15,7 +15,7 @@ from experiments.bench.result import describe_run
 from experiments.evaluate import criteria
 from experiments.evaluate.cases import Case, all_cases
 from experiments.evaluate.controllers import Controller, references
-from experiments.evaluate.effects import Effect, Overall, compared, overall
+from experiments.evaluate.effects import Effect, Overall, Why, compared, overall, overall_why
 from experiments.evaluate.errors import EvaluateError
 from experiments.evaluate.findings import Finding
 from experiments.evaluate.measures import Measure
@@ -82,6 +82,7 @@ class Evaluation:
         spent: What the runs took, by side.
         findings: What is wrong, whatever the figures say.
         about: Command line, git revision, date and machine.
+        folders: Case, side and algorithm -> the folder of a run to draw; empty if it was read from a file.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Evaluation:
         spent: Sequence[Spent],
         findings: Sequence[Finding] = (),
         about: Mapping[str, Any] | None = None,
+        folders: Mapping[tuple[str, str, str], Path] | None = None,
     ) -> None:
         """Use `of` or `from_json` instead."""
         self.subjects = tuple(subjects)
@@ -103,6 +105,7 @@ class Evaluation:
         self.spent = tuple(spent)
         self.findings: list[Finding] = list(findings)
         self.about = dict(describe_run() if about is None else about)
+        self.folders = dict(folders or {})
         self._values = {(one.case, one.measure, one.side, one.algorithm): one for one in values}
 
     @classmethod
@@ -134,7 +137,12 @@ class Evaluation:
             for one in sides
         ]
         in_runs = [finding for one in sides for finding in one.findings]
-        return cls(subjects, against, cases, repeats, values, spent, [*in_runs, *findings])
+        folders = {
+            (case, one.side, algorithm): folder
+            for one in sides
+            for (case, algorithm), folder in one.folders.items()
+        }
+        return cls(subjects, against, cases, repeats, values, spent, [*in_runs, *findings], folders=folders)
 
     def alone(self, subject: Controller) -> Self:
         """Return the evaluation of one controller out of a comparison, compared with what it usually is."""
@@ -197,13 +205,25 @@ class Evaluation:
         side = self.deciding(case, subject)
         return self.verdict_on(case, side, subject, against) if side else None
 
+    def why(self, case: Case, subject: str, against: str) -> Why:
+        """Return why a case is undecided, on the side that decides; empty if decided, or without runs."""
+        side = self.deciding(case, subject)
+        return self.why_on(case, side, subject, against) if side else ""
+
     def deciding(self, case: Case, subject: str) -> str:
         """Return the side that decides on a case: real sockets if there are runs; empty without any."""
         return next((side for side in self.sides if self.measured(case, side, subject)), "")
 
     def verdict_on(self, case: Case, side: str, subject: str, against: str) -> Overall:
         """Return the verdict on a case on one side."""
-        return overall(self.effect(case, what, side, subject, against).verdict for what in case.measures)
+        return overall(one.verdict for one in self._effects(case, side, subject, against))
+
+    def why_on(self, case: Case, side: str, subject: str, against: str) -> Why:
+        """Return why a case is undecided on one side; empty if it is decided."""
+        return overall_why(self._effects(case, side, subject, against))
+
+    def _effects(self, case: Case, side: str, subject: str, against: str) -> list[Effect]:
+        return [self.effect(case, what, side, subject, against) for what in case.measures]
 
     # --- JSON --------------------------------------------------------------------------------------------
 
@@ -215,7 +235,7 @@ class Evaluation:
                 "measure": what.key,
                 "side": side,
                 "algorithm": subject.algorithm,
-                **msgspec.to_builtins(self.effect(case, what, side, subject.algorithm, reference.algorithm)),
+                **self.effect(case, what, side, subject.algorithm, reference.algorithm).records(),
             }
             for case in self.cases
             for what in case.measures

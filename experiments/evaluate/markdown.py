@@ -37,10 +37,12 @@ def of(evaluation: Evaluation, changes: Changes | None = None) -> str:
         lines += [f"## {heading}", ""]
         rows = []
         for case in own:
-            verdict = evaluation.verdict(case, subject.algorithm, reference.algorithm)
+            compared = (case, subject.algorithm, reference.algorithm)
+            verdict, why = evaluation.verdict(*compared), evaluation.why(*compared)
             said = words.sentences(evaluation, case, subject, reference)
             criterion = f"{case.criterion.section} {case.criterion.title}"
-            rows.append([criterion, case.title, words.VERDICTS[verdict] if verdict else "not run", said])
+            judged = words.verdict_text(verdict, why) if verdict else "not run"
+            rows.append([criterion, case.title, judged, said])
         lines += [*_table(("RFC 9743", "case", f"compared with {reference.label}", "measured"), rows), ""]
     lines += ["## Not tested", ""]
     lines += [f"- {section} {what}: {why}." for section, what, why in criteria.NOT_TESTED]

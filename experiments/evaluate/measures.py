@@ -176,7 +176,7 @@ def goodput(
         stop_s: Its end [s].
         label: Noun phrase.
         key: Unique in the case.
-        link_mbit: Rate of the path, to put the value in relation to.
+        link_mbit: Mean rate of the path in that time, to put the value in relation to.
         share_mbit: The flows' equal share of it, instead. Goodput above it counts as that share, because more
             is no merit.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,7 +15,7 @@ from experiments.evaluate.controllers import Controller
 from experiments.evaluate.effects import Effect, Overall
 from experiments.evaluate.evaluation import SIDES, Evaluation
 from experiments.evaluate.measures import Measure
-from experiments.evaluate.running import SIMULATOR
+from experiments.evaluate.running import SIMULATOR, SOCKETS
 from experiments.plots import as_svg
 from experiments.report import (
     Column,
@@ -78,9 +79,14 @@ def report_of(evaluation: Evaluation, changes: Changes | None = None) -> Report:
             f"Runs: {words.spent_text(evaluation)}",
         )
     )
-    tinted = f"{subject.label} is better"
     return Report(
-        f"Evaluation of {subject.label}", [*sections, _not_tested()], about, "cases", _WORDS, tinted
+        f"Evaluation of {subject.label}",
+        [*sections, _not_tested()],
+        about,
+        "cases",
+        _WORDS,
+        f"{subject.label} is better",
+        ", in the simulator with its error" if SIMULATOR in evaluation.sides else "",
     )
 
 
@@ -155,8 +161,25 @@ def _row(
         source=f"{case.criterion.section} {case.criterion.title}",
         about=case.about,
         why=words.sentences(evaluation, case, subject, reference),
-        command=f"ccp evaluate {subject.given} --quick --only {case.key}" if verdict is None else "",
+        note=evaluation.why(case, subject.algorithm, reference.algorithm),
+        command=_command(evaluation, case, subject),
+        drawing=_drawing(evaluation, case, subject),
     )
+
+
+def _command(evaluation: Evaluation, case: Case, subject: Controller) -> str:
+    """Return the command that evaluates a case alone, where it was run."""
+    others = [one.given for one in evaluation.against[1:]]
+    parts = ["ccp", "evaluate", subject.given, "--only", case.key, "--repeats", str(evaluation.repeats)]
+    parts += [word for other in others for word in ("--against", other)]
+    real = evaluation.measured(case, SOCKETS, subject.algorithm)
+    return shlex.join(["sudo", *parts] if real else [*parts, "--quick"])
+
+
+def _drawing(evaluation: Evaluation, case: Case, subject: Controller) -> str:
+    side = evaluation.deciding(case, subject.algorithm)
+    folder = evaluation.folders.get((case.key, side, subject.algorithm))
+    return "" if folder is None else shlex.join(["ccp", "experiment", "plot", str(folder)])
 
 
 def _evidence(
@@ -194,7 +217,8 @@ def _measured(what: Measure, effect: Effect, reference: Controller) -> Measured:
         None if more else 1.0,
         f"× {reference.label} ({what.label})",
         "seed",
-        narrows=not effect.error,
+        note=f"{effect.why}, try {effect.seeds_needed}" if effect.seeds_needed else effect.why,
+        given=_VERDICTS[effect.verdict or "undecided"],
     )
 
 

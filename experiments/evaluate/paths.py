@@ -42,8 +42,11 @@ _MOBILE: Final = {"lte-driving": (13, 2), "5g-mmwave": (100, 1), "leo": (50, 1)}
 The fast links are scaled to these rates, to save processor time.
 """
 _MOBILE_S: Final = 40
+CELLULAR: Final = "cellular"
+"""Trace of a modelled cellular link."""
 _CELLULAR_MBIT: Final = 10
 _CELLULAR_SEED: Final = 1
+_BURSTS: Final = "bursts"
 _BURSTS_MBIT: Final = 12
 _BURST_MS: Final = 20
 _TRACE_S: Final = 60
@@ -137,6 +140,29 @@ def both_ways(at_s: float, **fields: Any) -> SetLink:
     return SetLink(at_s, DOWN.rstrip(">"), fields)
 
 
+def offered_mbit(trace: str, start_s: float, stop_s: float) -> float:
+    """Return the mean rate of a trace over a time [Mbit/s].
+
+    Args:
+        trace: Its name: `CELLULAR`, or a profile.
+        start_s: Start of the time [s].
+        stop_s: Its end, before the trace repeats [s].
+    """
+    times_ms = _times_ms(trace)
+    count = np.count_nonzero((times_ms > 1e3 * start_s) & (times_ms <= 1e3 * stop_s))
+    return float(count * OPPORTUNITY_BYTES / (stop_s - start_s) / MBIT)
+
+
+@cache
+def _times_ms(trace: str) -> NDArray[np.int64]:
+    if trace == CELLULAR:
+        return draw(Cellular(mean_bytes_per_s=_CELLULAR_MBIT * MBIT), _TRACE_S, _CELLULAR_SEED)
+    if trace == _BURSTS:
+        each = round(_BURSTS_MBIT * MBIT * _BURST_MS / 1000 / OPPORTUNITY_BYTES)
+        return np.repeat(np.arange(_BURST_MS, 1000 + 1, _BURST_MS), each)
+    return _drawn(trace).times_ms
+
+
 @cache
 def _drawn(profile: str) -> Drawn:
     mbit, seed = _MOBILE[profile]
@@ -173,12 +199,12 @@ class Traces:
     @property
     def cellular(self) -> str:
         """File of a modelled cellular link, of 10 Mbit/s in the mean."""
-        return self._file("cellular")
+        return self._file(CELLULAR)
 
     @property
     def bursts(self) -> str:
         """File of a link that waits 20 ms, then sends what 12 Mbit/s allowed in them back to back."""
-        return self._file("bursts")
+        return self._file(_BURSTS)
 
     def mobile(self, profile: str) -> Mobile:
         """Return a link of one of the profiles that `write` draws."""
@@ -201,12 +227,8 @@ class Traces:
             LabError: `lab.bad_value`.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        each = round(_BURSTS_MBIT * MBIT * _BURST_MS / 1000 / OPPORTUNITY_BYTES)
-        link = Cellular(mean_bytes_per_s=_CELLULAR_MBIT * MBIT)
-        _write(self.cellular, draw(link, _TRACE_S, _CELLULAR_SEED))
-        for profile in _MOBILE:
-            _write(self._file(profile), _drawn(profile).times_ms)
-        _write(self.bursts, np.repeat(np.arange(_BURST_MS, 1000 + 1, _BURST_MS), each))
+        for name in (CELLULAR, _BURSTS, *_MOBILE):
+            _write(self._file(name), _times_ms(name))
 
     def _file(self, name: str) -> str:
         return str((self.folder / f"{name}.trace").absolute())

@@ -53,6 +53,7 @@ class Measurements:
         wall_s: Time that they took [s].
         cpu_s: Processor time that they took on this machine [s].
         findings: What went wrong in runs.
+        folders: Case and controller's algorithm -> the folder of a run to draw, that of the first seed.
     """
 
     side: str
@@ -64,6 +65,7 @@ class Measurements:
     wall_s: float = 0.0
     cpu_s: float = 0.0
     findings: list[Finding] = field(default_factory=list)
+    folders: dict[tuple[str, str], Path] = field(default_factory=dict)
 
 
 def measure(
@@ -180,6 +182,8 @@ def _read(work: Work, plan: Sequence[PlannedRun], place: Path, repeats: int, fou
                         opened[one.key] = _open(place / one.key, one.scenario, case, controller, found)
                     if (read := opened[one.key]) is not None:
                         runs[lineup] = read
+                        if not lineup:
+                            found.folders.setdefault((case.key, controller.algorithm), place / one.key)
                 for what in case.measures:
                     value = what.of(runs) if len(runs) == len(case.lineups) else NAN
                     found.values.setdefault((case.key, what.key, controller.algorithm), []).append(value)

@@ -39,12 +39,13 @@ def show(evaluation: Evaluation) -> None:
         for case in evaluation.cases:
             if not evaluation.measured(case, side, subject.algorithm):
                 continue
-            verdict = evaluation.verdict_on(case, side, subject.algorithm, reference.algorithm)
+            judged = (case, side, subject.algorithm, reference.algorithm)
+            verdict, why = evaluation.verdict_on(*judged), evaluation.why_on(*judged)
             criterion = f"{case.criterion.section} {case.criterion.title}"
             table.add_row(
                 "" if criterion == before else criterion,
                 f"{case.title} [dim]({case.key})[/]",
-                f"[{_COLOURS[verdict]}]{words.VERDICTS[verdict]}[/]",
+                f"[{_COLOURS[verdict]}]{words.verdict_text(verdict, why)}[/]",
                 escape(words.sentence(evaluation, case, side, subject, reference)),
             )
             before = criterion

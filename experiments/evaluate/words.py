@@ -9,7 +9,7 @@ from typing import Final
 
 from experiments.evaluate.cases import Case
 from experiments.evaluate.controllers import Controller
-from experiments.evaluate.effects import Effect, Overall
+from experiments.evaluate.effects import WHYS, Effect, Overall, Why
 from experiments.evaluate.evaluation import SIDES, Evaluation
 from experiments.evaluate.measures import Measure
 from experiments.evaluate.running import SIMULATOR
@@ -22,6 +22,13 @@ VERDICTS: Final[dict[Overall, str]] = {
     "undecided": "undecided",
 }
 """Verdict -> its words."""
+NEXT: Final[dict[Why, str]] = {
+    "more seeds": "too few, or they differ too much: raise --repeats",
+    "model": "within the simulator's error: real sockets decide",
+    "not measured": "runs failed",
+    "about the same": "nothing to do",
+}
+"""Why something is undecided -> what that means, and what to do."""
 
 FURTHEST: Final = 5
 """Effects that the summary names on each side."""
@@ -51,12 +58,17 @@ def plain(what: Measure, value: float) -> str:
 
 
 def ratio_text(effect: Effect, reference: Controller) -> str:
-    """Return an effect as text, with its interval over the seeds."""
-    found = effect.found
+    """Return an effect as text, with the interval that decides."""
+    found = effect.judged
     if math.isnan(found.value):
         return "not compared"
-    ends = "" if math.isnan(found.low) else f" [{written(found.low)}, {written(found.high)}]"
-    return f"{written(found.value)} times that of {reference.label}{ends}"
+    ends = "" if math.isnan(found.low) else f" [{_from_1(found.low)}, {_from_1(found.high)}]"
+    return f"{_from_1(found.value)} times that of {reference.label}{ends}"
+
+
+def _from_1(ratio: float) -> str:
+    """Return a ratio with as many digits as distinguish it from 1."""
+    return written(ratio, (1.0,))
 
 
 def sentence(
@@ -73,20 +85,17 @@ def sentence(
             aside = f"{reference.label}: {plain(what, other.value)}" if other.n else ""
             shown = f"{what.label} {value_text(what, found.value, aside)}"
             groups.setdefault("", []).append(shown)
-        elif math.isnan(effect.found.low):
-            few = f"too few runs ({effect.n})" if effect.n else "not measured"
-            groups.setdefault(few.capitalize(), []).append(text)
         elif effect.verdict in {"better", "worse"}:
             groups.setdefault(effect.verdict.capitalize(), []).append(
                 f"{text}, {ratio_text(effect, reference)}"
             )
-        elif effect.alike:
-            groups.setdefault("About the same", []).append(text)
-        elif effect.error and not effect.found.low <= 1 <= effect.found.high:
-            why = f"Undecided because of the simulator's error of {100 * effect.error:.0f} %"
-            groups.setdefault(why, []).append(f"{text}, {ratio_text(effect, reference)}")
+        elif effect.why in {"about the same", "not measured"}:
+            groups.setdefault(effect.why.capitalize(), []).append(text)
         else:
-            groups.setdefault("No clear difference", []).append(f"{text}, {ratio_text(effect, reference)}")
+            needed = f", try {effect.seeds_needed} seeds" if effect.seeds_needed else ""
+            groups.setdefault(f"Undecided ({effect.why})", []).append(
+                f"{text}, {ratio_text(effect, reference)}{needed}"
+            )
     order = sorted(groups, key=lambda name: ("Worse", "Better", name, "").index(name))
     said = (f"{name}: {'; '.join(groups[name])}" if name else "; ".join(groups[name]) for name in order)
     return ". ".join(one[:1].upper() + one[1:] for one in said) + "."
@@ -108,14 +117,27 @@ def counts(evaluation: Evaluation, subject: Controller, reference: Controller) -
     return Counter(one for one in verdicts if one is not None)
 
 
+def why_counts(evaluation: Evaluation, subject: Controller, reference: Controller) -> Counter[Why]:
+    """Return the number of undecided cases for each reason."""
+    reasons = (evaluation.why(case, subject.algorithm, reference.algorithm) for case in evaluation.cases)
+    return Counter(one for one in reasons if one)
+
+
+def verdict_text(verdict: Overall, why: Why) -> str:
+    """Return a verdict with the reason why it is undecided."""
+    return f"{VERDICTS[verdict]} ({why})" if why else VERDICTS[verdict]
+
+
 def counted(evaluation: Evaluation, subject: Controller, reference: Controller) -> str:
-    """Return a sentence with the number of cases with each verdict."""
+    """Return a sentence with the number of cases with each verdict, and why cases are undecided."""
     found = counts(evaluation, subject, reference)
     numbers = ", ".join(f"{text} in {found[name]}" for name, text in VERDICTS.items() if found[name])
+    reasons = why_counts(evaluation, subject, reference)
+    texts = ", ".join(f"{why} {reasons[why]} ({NEXT[why]})" for why in WHYS if reasons[why])
     return (
         f"Compared with {reference.label} in {found.total()} case{'s' * (found.total() != 1)}, "
         f"{subject.label} is "
-        f"{numbers or 'not measured'}."
+        f"{numbers or 'not measured'}{f': {texts}' if texts else ''}."
     )
 
 
@@ -188,13 +210,15 @@ def error_text(evaluation: Evaluation) -> str:
         f"{evaluation.repeats} seeds. "
     )
     simulated = (
-        "A simulated effect counts as better or worse only if it also exceeds the simulator's error on such "
-        "paths, the 90th percentile over scenarios drawn at random. "
+        "The interval of a simulated ratio also includes the simulator's error on such paths, the 90th "
+        "percentile over scenarios drawn at random. "
     )
+    deciding = "An effect is better or worse if its whole interval is on one side of 1. "
     both = "Where there are runs on real sockets, they decide. "
     text = own
     if SIMULATOR in evaluation.sides:
         text += simulated
+    text += deciding
     if len(evaluation.sides) > 1:
         text += both
     text += "Retransmissions below 0.1 % count as 0.1 %. "

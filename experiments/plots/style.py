@@ -213,9 +213,9 @@ def finish(plot: Plot, top: Axes, title: str, subtitle: str, note: str, legend: 
 
 
 def head(plot: Plot, title: str, note: str) -> None:
-    """Put the title above and the footnote below; either may be empty."""
+    """Put the title above and the footnote below, in as many lines as they need; either may be empty."""
     if title:
-        plot.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
+        plot.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold", wrap=True)
     if note:
         wrapped = _wrapped(plot, note, _NOTE_PT)
         plot.supxlabel(wrapped, x=0.008, ha="left", fontsize=_NOTE_PT, color=FAINT)

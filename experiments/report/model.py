@@ -47,7 +47,8 @@ class Measured:
         at_most: Upper bound, or None.
         unit: Unit of value and bounds; empty without one.
         counted: What `found` counts, in the singular.
-        narrows: Whether more runs would narrow the interval.
+        note: What would decide it, or why nothing would, instead of a number of runs.
+        given: The verdict, where it is not that of the bounds.
     """
 
     name: str
@@ -56,7 +57,8 @@ class Measured:
     at_most: float | None = None
     unit: str = ""
     counted: str = "run"
-    narrows: bool = True
+    note: str = ""
+    given: Verdict | None = None
 
     @property
     def bounds(self) -> tuple[float, ...]:
@@ -66,14 +68,16 @@ class Measured:
     @property
     def verdict(self) -> Verdict | None:
         """The verdict; None without a bound or without a value."""
+        if self.given is not None:
+            return self.given
         if not self.bounds or math.isnan(self.found.value):
             return None
         return verdicts.verdict(self.found, self.at_least, self.at_most)
 
     @property
     def runs_needed(self) -> int | None:
-        """Number of runs that would decide; None if decided, or if no number would."""
-        if self.verdict != "undecided" or not self.narrows:
+        """Number of runs that would decide; None if decided, if no number would, or with a note."""
+        if self.verdict != "undecided" or self.note:
             return None
         return verdicts.runs_needed(self.found, self.at_least, self.at_most)
 
@@ -382,7 +386,8 @@ class Row:
         about: How it is tested.
         why: Why it fails or is not tested.
         note: What would decide it, such as a number of runs.
-        command: Command that would measure it; empty if it was measured.
+        command: Command that measures it, possibly again; empty if there is none.
+        drawing: Command that draws it; empty if there is none.
     """
 
     key: str
@@ -394,6 +399,7 @@ class Row:
     why: str = ""
     note: str = ""
     command: str = ""
+    drawing: str = ""
 
 
 @dataclass(frozen=True)
@@ -432,6 +438,7 @@ class Report:
         subject: What is counted in the bar: a word in the plural.
         words: Word of a verdict on the page, where it is another one.
         tinted: Where figures are on the tinted side of their bounds, as a clause; empty: where claims hold.
+        widened: What intervals also include, as the end of "the interval of a median"; empty for nothing.
     """
 
     title: str
@@ -440,6 +447,7 @@ class Report:
     subject: str = "claims"
     words: Mapping[str, str] = field(default_factory=dict)
     tinted: str = ""
+    widened: str = ""
 
     def word(self, verdict: str) -> str:
         """Return the word of a verdict on the page."""

@@ -69,6 +69,7 @@ class Screen(RunReport):
         )
         self._task: TaskID | None = None
         self._n_before = 0
+        self._n_missing = 0
         self._n_now = 0
         self._n_failed = 0
         self._began_s = self._line_s = 0.0
@@ -83,6 +84,7 @@ class Screen(RunReport):
         """Print the number of missing runs, and the estimated time."""
         keys = {one.key for one in runs}
         self._n_before = len(keys) - len(missing)
+        self._n_missing = len(missing)
         about = "" if estimate_s is None or not missing else f", about {duration(estimate_s)}"
         self._console.print(
             f"{title}: {len(keys)} runs, {self._n_before} already done, {len(missing)} to do{about}",
@@ -111,7 +113,10 @@ class Screen(RunReport):
         now_s = time.monotonic()
         if not self._console.is_terminal and now_s - self._line_s >= _LINE_EVERY_S:
             self._line_s = now_s
-            text = f"{self._n_now} runs done, {duration(now_s - self._began_s)}"
+            took_s = now_s - self._began_s
+            left_s = took_s * (self._n_missing / self._n_now - 1)
+            text = f"{self._n_now} of {self._n_missing} runs done, "
+            text += f"{duration(took_s)}, about {duration(left_s)} left"
             self._console.print(text, markup=False, highlight=False)
         if error is not None:
             self._n_failed += 1

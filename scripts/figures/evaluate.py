@@ -58,7 +58,8 @@ def gallery() -> str:
     ranks = ranking(evaluation, SIMULATOR)
     assert ranks is not None, "every algorithm ran every case"
     subjects = {one.algorithm: one for one in evaluation.subjects}
-    heads = ("", "mean rank", "better", "worse", "mixed", "undecided", "furthest behind", "furthest ahead")
+    undecided = "undecided (about the same)"
+    heads = ("", "mean rank", "better", "worse", "mixed", undecided, "furthest behind", "furthest ahead")
     lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * 5} --- | --- |"]
     for name, rank in ranks.ranks.items():
         subject = subjects[name]
@@ -71,7 +72,8 @@ def gallery() -> str:
         cells = [
             label,
             f"{rank.value:.1f} [{rank.low:.1f}, {rank.high:.1f}]",
-            *(str(counts[one]) for one in words.VERDICTS),
+            *(str(counts[one]) for one in words.VERDICTS if one != "undecided"),
+            f"{counts['undecided']} ({words.why_counts(own, subject, reference)['about the same']})",
             *(_furthest(own, subject, reference, verdict) for verdict in ("worse", "better")),
         ]
         lines.append(f"| {' | '.join(cells)} |")

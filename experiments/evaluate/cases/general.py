@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from experiments.evaluate import criteria
@@ -19,10 +21,12 @@ from experiments.evaluate.measures import (
     retransmitted,
 )
 from experiments.evaluate.paths import (
+    CELLULAR,
     Flow,
     Traces,
     flows,
     lineup,
+    offered_mbit,
     path,
 )
 from experiments.netlab.spec import (
@@ -37,6 +41,9 @@ from experiments.netlab.spec import (
 )
 from experiments.traffic.spec import OnOff
 from experiments.units import MBIT
+
+_TRACED_S: Final = 40
+"""Duration of runs over a link whose rate varies."""
 
 
 def _equipment() -> list[Case]:
@@ -144,7 +151,8 @@ def _tunnels() -> list[Case]:
             "tunnel-without-ecn",
             criteria.TUNNELS,
             "a VPN that hides ECN",
-            "As before, with ECN and CoDel: outside the tunnel no packet is ECN-capable, so CoDel drops.",
+            "One flow with ECN for 25 s through a tunnel that adds 80 bytes; a buffer of 4 BDP with CoDel. "
+            "Outside the tunnel no packet is ECN-capable, so CoDel drops.",
             "aqm",
             {"": lineup(hidden, flows(1), 25, ecn=True)},
             (steady(), *queueing()[1:], retransmitted(start_s=STEADY_S)),
@@ -174,6 +182,7 @@ def _wireless(traces: Traces) -> list[Case]:
         for key, (title, how, loss) in losses.items()
     ]
     cellular = Direction(trace=traces.cellular, delay_us=25_000, buffer=Buffer(packets=500))
+    offered = offered_mbit(CELLULAR, STEADY_S, _TRACED_S)
     back = Direction(rate_bytes_per_s=10 * MBIT, delay_us=25_000)
     bursty = Direction(trace=traces.bursts, delay_us=20_000, buffer=Buffer(packets=1000))
     return [
@@ -182,10 +191,11 @@ def _wireless(traces: Traces) -> list[Case]:
             "cellular",
             criteria.WIRELESS,
             "a cellular link",
-            "One flow for 40 s; a modelled LTE link of 10 Mbit/s in the mean, 50 ms, 500 packets of buffer.",
+            f"One flow for 40 s; a modelled LTE link of 10 Mbit/s in the mean ({offered:.3g} from "
+            f"{STEADY_S:g} s on), 50 ms, 500 packets of buffer.",
             "cellular",
-            {"": lineup(cellular, flows(1), 40, back=back)},
-            (steady(10), *queueing(base_ms=50)),
+            {"": lineup(cellular, flows(1), _TRACED_S, back=back)},
+            (steady(offered), *queueing(base_ms=50)),
         ),
         Case(
             "ack-bursts",
@@ -207,16 +217,17 @@ def _mobile(traces: Traces) -> list[Case]:
     }
     made = []
     for key, (title, what) in links.items():
-        link = traces.mobile(key)
+        link, offered = traces.mobile(key), offered_mbit(key, STEADY_S, _TRACED_S)
         made.append(
             Case(
                 key,
                 criteria.WIRELESS,
                 title,
-                f"One flow for 40 s; a modelled link of {link.mbit:g} Mbit/s in the mean, with {what}.",
+                f"One flow for 40 s; a modelled link of {link.mbit:g} Mbit/s in the mean ({offered:.3g} from "
+                f"{STEADY_S:g} s on), with {what}.",
                 "cellular",
-                {"": lineup(link.way, flows(1), 40, events=link.events)},
-                (steady(link.mbit), *queueing(base_ms=link.base_ms)),
+                {"": lineup(link.way, flows(1), _TRACED_S, events=link.events)},
+                (steady(offered), *queueing(base_ms=link.base_ms)),
             )
         )
     return made

@@ -1,13 +1,22 @@
 from __future__ import annotations
 
+import functools
 import textwrap
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
-from ccp_algs import Algorithm, registry
-from ccplane.agent.algorithms import compile_programs, find, name_of, prepare
+from ccp_algs import Algorithm, VectorAlgorithm, registry
+from ccplane.agent.algorithms import (
+    check_contract,
+    check_signatures,
+    compile_programs,
+    find,
+    name_of,
+    prepare,
+)
+from ccplane.agent.locate import shown
 from ccplane.base.errors import Several, UsageError
 from ccplane.datapath import ebpf
 
@@ -78,3 +87,34 @@ def test_all_algorithms_that_cannot_be_had_are_reported_at_once() -> None:
         "algorithm.duplicate",
         "registry.unknown",
     ]
+
+
+@pytest.mark.parametrize("base", [Algorithm, VectorAlgorithm])
+@pytest.mark.parametrize("name", ["on_create", "on_close", "on_reload", "on_telemetry"])
+def test_a_callback_with_other_parameters_is_refused_even_if_no_report_needs_it(
+    name: str, base: type
+) -> None:
+    wrong = type("Wrong", (base,), {"program": GOOD, name: lambda self: None})
+    with pytest.raises(UsageError) as caught:
+        check_contract(wrong)
+    assert caught.value.slug == "algorithm.bad_signature"
+    assert caught.value.where == shown(f"{__file__}:{wrong.__dict__[name].__code__.co_firstlineno}")
+    assert f"def {name}(self, " in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        lambda *_: None,
+        lambda self, report, more=0: None,
+        staticmethod(lambda report: None),
+        functools.partialmethod(lambda self, more, report: None, 1),
+    ],
+)
+def test_a_callback_may_be_defined_in_any_way_that_takes_its_arguments(callback: Any) -> None:
+    check_contract(type("Fits", (Algorithm,), {"program": GOOD, "on_report": callback}))
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_the_algorithms_of_ccplane_have_callbacks_that_can_be_called(name: str) -> None:
+    check_signatures(registry.get(name))

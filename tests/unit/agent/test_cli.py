@@ -217,6 +217,15 @@ def test_check_names_the_line_of_a_wrong_program(tmp_path: Path) -> None:
     assert "Ack.bytes_acked" in errors[0]["fix"]
 
 
+def test_check_names_the_line_of_a_callback_with_other_parameters(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(GOOD.replace("def on_report(self, report)", "def on_report(self)"))
+    line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if "on_report(self)" in text)
+    (error,) = json.loads(ccp("check", path, "--json").output)["errors"]
+    assert (error["slug"], error["where"]) == ("algorithm.bad_signature", f"{path}:{line}")
+    assert "def on_report(self, report)" in error["fix"]
+
+
 @pytest.mark.parametrize(
     ("body", "slug"),
     [

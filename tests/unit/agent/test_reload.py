@@ -174,6 +174,11 @@ BROKEN: dict[str, tuple[str, str, str]] = {
         "has no attribute 'grow'",
     ),
     "misspelt callback": (FIRST.replace("on_report", "on_repot"), "contract.unknown_callback", "on_report"),
+    "other parameters": (
+        FIRST.replace("on_report(self, report)", "on_report(self)"),
+        "algorithm.bad_signature",
+        "mine.py:",
+    ),
     "callback gone": (FIRST.replace("def on_report", "def report"), "contract.missing_callback", "mine.py"),
     "on_reload": (
         FIRST + "\n    def on_reload(self, old):\n        raise KeyError('x')\n",

@@ -108,7 +108,8 @@ def test_verdicts_are_those_of_the_interval() -> None:
     undecided = replace(one, at_least=1.8)
     assert undecided.verdict == "undecided"
     assert undecided.runs_needed == 38  # 6 * (0.5 / 0.2) ** 2, rounded up
-    assert replace(undecided, narrows=False).runs_needed is None
+    assert replace(undecided, note="model").runs_needed is None
+    assert replace(one, given="undecided").verdict == "undecided"
     assert replace(one, at_least=None).verdict is None
     assert replace(one, found=estimate(NAN, n=0)).verdict is None
 

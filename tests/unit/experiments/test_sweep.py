@@ -225,10 +225,10 @@ def test_a_log_gets_a_line_each_minute(
     sweep(GRID, out=tmp_path / "s", report=report)
     lines = [line for line in text.getvalue().splitlines() if "runs done" in line]
     assert lines == [
-        "3 runs done, 0:01:15",
-        "6 runs done, 0:02:30",
-        "9 runs done, 0:03:45",
-        "12 runs done, 0:05:00",
+        "3 of 12 runs done, 0:01:15, about 0:03:45 left",
+        "6 of 12 runs done, 0:02:30, about 0:02:30 left",
+        "9 of 12 runs done, 0:03:45, about 0:01:15 left",
+        "12 of 12 runs done, 0:05:00, about 0:00:00 left",
     ]
 
 

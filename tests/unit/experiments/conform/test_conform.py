@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -198,6 +200,17 @@ def test_a_plot_marks_what_was_measured(suite: str) -> None:
     plot = failures.drawn(result, result.failure, again)
     marks = [line.get_xdata()[0] for line in plot.axes[0].lines if len(line.get_xdata()) == 2]
     assert result.failure.at_s in marks
+
+
+def test_the_title_of_a_plot_fits_and_names_no_folder(suite: str) -> None:
+    result = run_suite(suite, "kernel/cubic", only=["halves-its-window"])[0]
+    named = replace(result, algorithm=f"/{'folder/' * 30}mine.py", title="halves its window " * 8)
+    assert named.failure is not None
+    plot = failures.drawn(named, named.failure, run(result.scenarios[0]))
+    plot.savefig(io.BytesIO(), format="png")
+    title = plot.texts[0]
+    assert title.get_text().startswith("mine.py fails: halves its window")
+    assert title.get_window_extent().x1 <= plot.bbox.width
 
 
 def test_the_suite_of_the_page_works(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from experiments.evaluate import criteria
 from experiments.evaluate.cases import Case, all_cases
+from experiments.evaluate.cases.base import STEADY_S
 from experiments.evaluate.model_error import errors
 from experiments.evaluate.page import GROUPS
 from experiments.evaluate.paths import Traces
@@ -41,6 +42,7 @@ def test_a_case_says_what_it_measures_with_which_error(key: str) -> None:
     assert SECTION.fullmatch(case.criterion.section)
     assert any(case.criterion.section.startswith(group) for group in GROUPS)
     assert case.about.endswith(".")
+    assert "before" not in case.about.lower(), "a report can show the case alone"
     assert any(what.better for what in case.measures)
     assert len({what.key for what in case.measures}) == len(case.measures)
     for what in case.measures:
@@ -64,6 +66,20 @@ def test_every_criterion_is_tested_or_its_absence_has_a_reason() -> None:
     special = {f"7.{n}" for n in range(1, 12)}
     single = {f"5.1.{n}" for n in range(1, 6)} | {f"5.2.{n}" for n in range(1, 4)}
     assert special | single | {"5.3.1", "5.3.2", "6.1", "6.2", "6.4"} <= said
+
+
+def test_goodput_on_a_trace_is_relative_to_the_rate_in_the_measured_time(cases: dict[str, Case]) -> None:
+    found = 0
+    for case in cases.values():
+        scenario = case.lineups[""]("cubic")
+        if (trace := scenario.topology.bottleneck.trace) is None:
+            continue
+        times_ms = read_trace(trace, "trace")
+        offered_bytes = 1500 * sum(1e3 * STEADY_S < one <= 1e3 * scenario.duration_s for one in times_ms)
+        rate_mbit = offered_bytes / (scenario.duration_s - STEADY_S) / MBIT
+        assert case.measures[0].empty == pytest.approx(rate_mbit)
+        found += 1
+    assert found == 4
 
 
 def test_traces_are_the_same_everywhere_and_written_once(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from experiments.evaluate.evaluating import Order
 from experiments.evaluate.running import SIMULATOR, SOCKETS
 from experiments.results import SWEEP
 from experiments.runs.reports import RunReport
+from experiments.scenario import Scenario
 
 MINE = Path(__file__).parents[4] / "ccplane/templates/mine.py"
 QUICK = ("--quick", "--jobs", "1", "--repeats", "6")
@@ -44,6 +46,13 @@ def test_a_worse_algorithm_is_named_and_fails_and_the_same_one_does_not() -> Non
     assert data["spent"][0]["missing"] == 0
     assert all(value > 1 for one in data["values"] if one["measure"] == "goodput" for value in one["values"])
 
+    html = Path("mine.html").read_text()
+    drawn = re.search(r'data-text="(ccp experiment plot [^"]+)"', html)
+    assert drawn is not None
+    scenario = Scenario.load(Path(drawn[1].split()[-1]) / "scenario.yaml")
+    assert (scenario.name, scenario.flows[0].algorithm) == ("alone-tenth", str(Path("mine.py").resolve()))
+    assert 'data-text="ccp evaluate mine.py --only alone-tenth --repeats 6 --quick"' in html
+
     said = call("mine.py", *QUICK, "--only", "alone-tenth", "--baseline", "old.json")
     assert "0 of 2 figures are worse" in said
     assert "12 runs (simulator, none of them new)" in said  # nothing is run again
@@ -51,6 +60,15 @@ def test_a_worse_algorithm_is_named_and_fails_and_the_same_one_does_not() -> Non
     Path("mine.py").write_text(MINE.read_text().replace("0.6 if", "0.2 if"))
     said = call("mine.py", *QUICK, "--only", "alone-tenth", "--baseline", "old.json", status=1)
     assert "Worse than in the baseline\n  alone-tenth: goodput" in said
+
+
+def test_runs_belong_to_an_algorithms_content_and_file_name_wherever_it_is() -> None:
+    call("mine.py", *QUICK, "--only", "alone-tenth")
+    Path("elsewhere").mkdir()
+    moved = Path("mine.py").rename("elsewhere/mine.py")
+    assert "none of them new" in call(str(moved), *QUICK, "--only", "alone-tenth")
+    renamed = moved.rename("elsewhere/other.py")
+    assert "6 of them new" in call(str(renamed), *QUICK, "--only", "alone-tenth")
 
 
 def test_a_comparison_ranks_and_shares_the_runs_of_cubic() -> None:

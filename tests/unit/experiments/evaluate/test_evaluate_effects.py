@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.evaluate.effects import compared, decided, overall, widened
+from experiments.evaluate.effects import Effect, compared, decided, overall, overall_why, widened
 from experiments.evaluate.measures import GOODPUT, Measure
 from experiments.statistics import Estimate, median_interval
 
@@ -63,6 +63,55 @@ def test_failed_runs_are_left_out_in_pairs() -> None:
 
 def test_too_few_runs_decide_nothing() -> None:
     assert compared(MORE, "other", [9.0] * 5, [1.0] * 5, 0.0).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("own", "error", "verdict", "why"),
+    [
+        ([2.0] * 9, 0.5, "better", ""),
+        ([2.0] * 5, 0.0, "undecided", "more seeds"),
+        ([0.5, 2.0] * 5, 0.0, "undecided", "more seeds"),
+        ([0.5, 2.0] * 5, 0.5, "undecided", "more seeds"),
+        ([1.2] * 9, 0.3, "undecided", "model"),
+        ([1.2] * 9, 0.0, "better", ""),
+        ([1.02] * 9, 0.3, "undecided", "about the same"),
+        ([1.02] * 9, 0.0, "better", ""),
+        ([0.99, 1.01] * 5, 0.0, "undecided", "about the same"),
+        ([math.nan] * 9, 0.3, "undecided", "not measured"),
+    ],
+)
+def test_an_undecided_effect_says_why(own: list[float], error: float, verdict: str, why: str) -> None:
+    found = compared(MORE, "other", own, [1.0] * len(own), error)
+    assert (found.verdict, found.why) == (verdict, why)
+    assert found.records()["why"] == why
+
+
+def test_what_is_only_shown_needs_no_reason() -> None:
+    assert compared(SHOWN, "other", [1.0, 2.0] * 5, [1.0] * 10, 0.0).why == ""
+
+
+def test_the_number_of_seeds_is_said_where_more_would_decide() -> None:
+    few = compared(MORE, "other", [2.0] * 5, [1.0] * 5, 0.0)
+    assert few.seeds_needed == 6
+    wide = compared(MORE, "other", [0.8, 1.1, 1.2, 1.2, 1.3, 1.6], [1.0] * 6, 0.0)
+    assert wide.seeds_needed == 24  # 6 * (0.4 / 0.2) ** 2
+    near = compared(MORE, "other", [0.9, 0.95, 1.0, 1.0, 1.05, 1.1], [1.0] * 6, 0.0)
+    assert near.seeds_needed == 27  # 6 * (0.1 / (1 - 1 / 1.05)) ** 2
+    assert compared(MORE, "other", [1.2] * 9, [1.0] * 9, 0.3).seeds_needed is None
+    touching = compared(MORE, "other", [1.0, *[2.0] * 5], [1.0] * 6, 0.0)
+    assert (touching.why, touching.seeds_needed) == ("more seeds", None)
+
+
+def test_a_case_has_the_reason_that_more_runs_remove_first() -> None:
+    def with_ratios(*ratios: float) -> Effect:
+        return compared(MORE, "other", list(ratios), [1.0] * len(ratios), 0.3)
+
+    same, model, seeds = with_ratios(*[1.0] * 9), with_ratios(*[1.2] * 9), with_ratios(*[0.5, 2.0] * 5)
+    assert overall_why([same]) == "about the same"
+    assert overall_why([same, model]) == "model"
+    assert overall_why([same, model, seeds]) == "more seeds"
+    assert overall_why([same, with_ratios(*[9.0] * 9)]) == ""
+    assert overall_why([]) == "not measured"
 
 
 def test_a_margin_is_needed_on_both_sides() -> None:

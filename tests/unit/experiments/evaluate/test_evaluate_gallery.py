@@ -53,6 +53,15 @@ def test_cubic_fills_a_deep_buffer() -> None:
     assert found.low > 200  # ms; the empty path has 40
 
 
+def test_no_goodput_is_above_the_rate_of_its_path() -> None:
+    kept = gallery.kept()
+    for case in kept.cases:
+        for what in case.measures:
+            for one in kept.subjects if what.empty and what.better == "more" else ():
+                value = kept.estimate(case, what, SIMULATOR, one.algorithm).value
+                assert value <= what.empty, (case.key, what.label, one.label)
+
+
 def test_the_kept_comparison_is_complete_and_small() -> None:
     kept = gallery.kept()
     assert kept.complete

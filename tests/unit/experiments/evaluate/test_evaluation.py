@@ -12,11 +12,22 @@ from experiments.errors import ResultError
 from experiments.evaluate import criteria, markdown, page, words
 from experiments.evaluate.command import write_files
 from experiments.evaluate.errors import EvaluateError
-from experiments.evaluate.evaluation import Evaluation, read
+from experiments.evaluate.evaluation import Evaluation, Values, read
 from experiments.evaluate.findings import Finding
 from experiments.evaluate.running import SIMULATOR, SOCKETS
 from experiments.report import rendered
-from tests.unit.experiments.evaluate.made import ALONE, BBR, CASES, CUBIC, RENO, made, seeds, usual
+from tests.unit.experiments.evaluate.made import (
+    ABOUT,
+    ALONE,
+    BBR,
+    CASES,
+    CUBIC,
+    RENO,
+    REPEATS,
+    made,
+    seeds,
+    usual,
+)
 
 FINDING = Finding(
     "kernel/bbr", "exception", "the algorithm raised an exception", "alone-tenth", 3, "out/scenario.yaml"
@@ -80,7 +91,33 @@ def test_a_simulated_effect_has_to_exceed_the_simulators_error(monkeypatch: pyte
     assert said.startswith("Worse: retransmitted 3.01 %, 30.1 times that of kernel CUBIC [")
     assert "About the same: goodput 46.2 Mbit/s (92 % of the path's rate)" in said
     said = words.sentence(usual(goodput=55.0), ALONE, SIMULATOR, BBR, CUBIC)
-    assert "Undecided because of the simulator's error of " in said
+    assert "Undecided (model): goodput 55.2 Mbit/s (110 % of the path's rate), 1.25 times" in said
+    assert "[0.962, 1.62]" in said, "the interval that decides"
+
+
+def test_the_reasons_of_undecided_cases_are_distinguished_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("experiments.evaluate.evaluation.error", lambda _kind, _quantity: 0.3)
+    cases = [CASES[key] for key in ("jitter", "longer-way", "outage")]
+    wide = tuple(44.0 * one for one in (0.5, 0.6, 0.7, 1.2, 1.3, 1.4, 1.5, 2.0, 3.0))
+    values = [
+        Values(case.key, "goodput", SIMULATOR, who.algorithm, found)
+        for case, own in zip(cases, (wide, seeds(55.0), seeds(44.0)), strict=True)
+        for who, found in ((BBR, own), (CUBIC, seeds(44.0)))
+    ]
+    evaluation = Evaluation((BBR,), (CUBIC,), cases, REPEATS, values, made({}).spent, (), ABOUT)
+    said = words.counted(evaluation, BBR, CUBIC)
+    assert said == (
+        "Compared with kernel CUBIC in 3 cases, kernel BBR is undecided in 3: more seeds 1 (too few, or they "
+        "differ too much: raise --repeats), model 1 (within the simulator's error: real sockets decide), "
+        "about the same 1 (nothing to do)."
+    )
+    whys = ["more seeds", "model", "about the same"]
+    rows = [row for section in page.report_of(evaluation).sections for row in section.rows if row.sides]
+    assert [(row.verdict, row.note) for row in rows] == [("undecided", why) for why in whys]
+    text = markdown.of(evaluation)
+    assert all(f"| undecided ({why}) |" in text for why in whys)
+    effects = json.loads(evaluation.to_json())["effects"]
+    assert [one["why"] for one in effects if one["measure"] == "goodput"] == whys
 
 
 def test_real_sockets_decide_where_there_are_runs() -> None:
@@ -139,6 +176,7 @@ def test_the_report_has_all_cases_findings_and_what_is_not_tested() -> None:
     html = rendered(report)
     assert FINDING.text in html
     assert "is worse" in html
+    assert "the 95 % interval of a median, in the simulator with its error, drawn" in html
     assert "compliant" not in html
     text = markdown.of(evaluation)
     for part in (
@@ -147,6 +185,26 @@ def test_the_report_has_all_cases_findings_and_what_is_not_tested() -> None:
         "## Not tested",
     ):
         assert part in text
+
+
+def test_each_case_of_the_report_has_its_command_where_it_was_run() -> None:
+    values = {("goodput", SIMULATOR, who.algorithm): seeds(44.0) for who in (BBR, CUBIC)}
+    both = {
+        ("goodput", side, who.algorithm): seeds(44.0) for side in (SIMULATOR, SOCKETS) for who in (BBR, CUBIC)
+    }
+    for found, sides, against, command in (
+        (values, (SIMULATOR,), (CUBIC,), "ccp evaluate kernel/bbr --only alone-tenth --repeats 9 --quick"),
+        (
+            both,
+            (SIMULATOR, SOCKETS),
+            (CUBIC, RENO),
+            "sudo ccp evaluate kernel/bbr --only alone-tenth --repeats 9 --against kernel/reno",
+        ),
+    ):
+        report = page.report_of(made(found, sides=sides, against=against))
+        (row,) = (row for section in report.sections for row in section.rows if row.key == "alone-tenth")
+        assert (row.command, row.drawing) == (command, "")
+        assert f'data-text="{command}"' in rendered(report)
 
 
 def test_without_findings_the_report_has_no_such_section() -> None:
