@@ -40,6 +40,8 @@ SMALL_LOSS: Final = 0.96
 """Minimum ratio of throughput with 1 % loss to that without; the paper's."""
 FEWER: Final = 0.1
 """Maximum ratio of R-Hybrid's retransmissions to BBR's without loss."""
+AS_MANY: Final = (1 / 1.06, 1.06)
+"""Ratio of retransmissions to BBR's that counts as equal: the paper calls 1,029,070 as many as 970,507."""
 MOSTLY: Final = 0.9
 OWN_MARKS_RULE: Final = "a threshold for marks from other paths (`noise_ce_marks` 650)"
 OWN_BETA_RULE: Final = "`early_ecn_beta` 0.95"
@@ -278,13 +280,13 @@ _CLAIMS: Final = (
             "Figure 4",
             "with 1 % loss R-Hybrid retransmits as much as BBR",
             "fig2",
-            _against("as many", "retrans_pkts", LOSS, *EQUAL),
+            _against("as many", "retrans_pkts", LOSS, *AS_MANY),
             number="1,029,070 to 970,507 packets",
             why="BBR's probes overflow this queue; R-Hybrid retransmits little more than is lost at random",
         ),
         OWN_MARKS_RULE,
         PAPERS_MARKS,
-        _against("as many", "retrans_pkts", LOSS, *EQUAL, rule=STRICT),
+        _against("as many", "retrans_pkts", LOSS, *AS_MANY, rule=STRICT),
     ),
     Claim(
         "Figure 5",
