@@ -23,7 +23,10 @@ MEASURED_ONCE = {
         for name in ("canary", "echo", "int", "ioam", "quic", "reload", "signal")
     ),
     "docs/results/bench/rtcp-8000-free.json",
-    *(f"docs/results/oracles/{name}.json" for name in ("bbr3-google", "flex-cubic-program", "r-tcp-module")),
+    *(
+        f"docs/results/oracles/{name}.json"
+        for name in ("bbr3-google", "flex-cubic-program", "hyvar-learned", "r-tcp-module")
+    ),
 }
 """No command of this version measures them."""
 

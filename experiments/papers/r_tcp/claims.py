@@ -456,7 +456,7 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
     Claim(
         "Figure 21",
         "Astraea, a learned control, has up to 98 % fewer retransmissions and 36 % more goodput",
-        why="the public Astraea was not run, nor R-TCP with another learned control (`r_tcp_hyvar`)",
+        why="R-TCP was run neither with the public Astraea nor with another learned control (`r_tcp_hyvar`)",
     ),
     Claim(
         "Appendix N",
