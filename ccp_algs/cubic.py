@@ -29,8 +29,9 @@ what needs an answer).
 Deviations: those of `cubic_core.py`, `episodes.py` and `slow_start.py`. The window does not grow while it is
 not used up, as judged by the kernel; before the first loss the kernel counts a half-used window as used up.
 
-Linux differs in two points: alpha stays 0.53 when W_est has reached cwnd_prior (section 4.3 has 1), and an
-undo does not restore W_max and K (section 4.9).
+Linux differs in three points: alpha stays 0.53 when W_est has reached cwnd_prior (section 4.3 has 1); an undo
+does not restore W_max and K (section 4.9); and growth is computed at most every 31 ms while the window stays
+the same, so with RTTs far below that and frequent marks its window hardly grows.
 """
 
 from __future__ import annotations
