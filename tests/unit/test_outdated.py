@@ -25,7 +25,13 @@ MEASURED_ONCE = {
     "docs/results/bench/rtcp-8000-free.json",
     *(
         f"docs/results/oracles/{name}.json"
-        for name in ("bbr3-google", "flex-cubic-program", "hyvar-learned", "r-tcp-module")
+        for name in (
+            "bbr3-google",
+            "cubic-next-to-linux",
+            "flex-cubic-program",
+            "hyvar-learned",
+            "r-tcp-module",
+        )
     ),
 }
 """No command of this version measures them."""
