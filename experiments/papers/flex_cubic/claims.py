@@ -179,6 +179,7 @@ CLAIMS: Final = (
                     *bounds,
                 )
             ],
+            why="runs of 8 s; in the simulator, runs of 15 s",
         )
         for claim, name, what, algorithm, bounds in (
             (
