@@ -59,12 +59,12 @@ def with_params(grid: Grid, params: Params) -> Grid:
         return msgspec.structs.replace(one, params={**params.get(one.algorithm, {}), **one.params})
 
     def fields(point: Mapping[str, Any]) -> dict[str, Any]:
-        ours = dict(point)
+        found = dict(point)
         for name, algorithm in point.items():
             if name.startswith("flows.") and name.endswith(".algorithm") and algorithm in params:
                 at = f"{name.removesuffix('.algorithm')}.params"
-                ours[at] = {**params[algorithm], **point[at]}
-        return ours
+                found[at] = {**params[algorithm], **point[at]}
+        return found
 
     axes = {
         name: {point: fields(sets) for point, sets in points.items()}

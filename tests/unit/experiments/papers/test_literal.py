@@ -15,7 +15,7 @@ from experiments.runs.shapes import Dumbbell
 from experiments.scenario import FlowSpec, Scenario
 from experiments.sweep import Grid, planned
 
-OURS = {"hyvar": {"trains": False, "loss_price": 0.0}}
+ADDED = {"hyvar": {"trains": False, "loss_price": 0.0}}
 
 
 def flows_of(paper: Paper, part: str) -> list[FlowSpec]:
@@ -33,17 +33,17 @@ def test_flows_and_points_of_an_algorithm_have_the_parameters() -> None:
         "own": steered("hyvar", "cubic", trains=True),
         "kernel": steered(KERNEL),
     }
-    grid = with_params(Grid(base, {"variant": points, "seed": [1]}), OURS)
+    grid = with_params(Grid(base, {"variant": points, "seed": [1]}), ADDED)
     of = {
         one.axes["variant"]: {flow.name: (flow.algorithm, flow.params) for flow in one.scenario.flows}
         for one in planned(grid)
     }
     assert of == {
-        "as it is": {"hyvar": ("hyvar", OURS["hyvar"]), "cubic": ("cubic", {})},
-        "hyvar": dict.fromkeys(("hyvar", "cubic"), ("hyvar", {**OURS["hyvar"], "mtp_ms": 10.0})),
+        "as it is": {"hyvar": ("hyvar", ADDED["hyvar"]), "cubic": ("cubic", {})},
+        "hyvar": dict.fromkeys(("hyvar", "cubic"), ("hyvar", {**ADDED["hyvar"], "mtp_ms": 10.0})),
         "own": {
-            "hyvar": ("hyvar", OURS["hyvar"]),
-            "cubic": ("hyvar", {**OURS["hyvar"], "trains": True}),
+            "hyvar": ("hyvar", ADDED["hyvar"]),
+            "cubic": ("hyvar", {**ADDED["hyvar"], "trains": True}),
         },
         "kernel": dict.fromkeys(("hyvar", "cubic"), (KERNEL, {})),
     }
