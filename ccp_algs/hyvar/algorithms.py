@@ -225,7 +225,7 @@ class _All(Hybrid, VectorAlgorithm):
         12 % retransmitted). Its policy was trained for 6 to 192 Mbit/s and RTTs of 10 to 200 ms, without
         AQM, ECN and policers. On no path of the slides does it beat every competitor in throughput and
         delay.
-    Evidence: 1 of 23 claims tested on real sockets hold, 0 of 20 in the simulator
+    Evidence: 1 of 23 claims tested on real sockets hold, 0 of 38 in the simulator
         (docs/papers/hyvar.md).
     More: docs/hyvar.md
     """

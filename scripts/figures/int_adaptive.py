@@ -36,7 +36,7 @@ _LOSSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 
 def loss() -> Figure:
     """Draw the paper's Figure 6: throughput by loss, and its ratio to CUBIC's."""
-    real, simulated = part(NAME, "echo-loss"), part(NAME, f"fig6{SIM}")
+    real, simulated = part(NAME, "fig6"), part(NAME, f"fig6{SIM}")
     ratios: dict[str, float] = {}
     with style.styled():
         plot = style.new_plot(3.0)
