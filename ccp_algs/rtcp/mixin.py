@@ -50,7 +50,7 @@ class _Limits(Common):
     Use it for rate-limited clients. Their token buckets drop what exceeds the rate.
     Do not use it for links whose rate collapses. A rate that falls below 0.6 of its former value with heavy
         loss looks like a rate limit until it recovers.
-    Evidence: 1 of 11 claims tested on real sockets hold, 9 of 50 in the simulator
+    Evidence: 1 of 11 claims tested on real sockets hold, 9 of 51 in the simulator
         (docs/papers/r-tcp.md).
     More: docs/rtcp.md
     """
