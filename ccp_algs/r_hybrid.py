@@ -229,7 +229,7 @@ class RHybrid(Algorithm):
         applies.
     Do not use it for short connections. A change of regime takes 23 to 28 s with the paper's constants, 0.5
         to 0.6 s in the mode `fast`, and by its rules up to 3.3 s if only rare marks or losses show it.
-    Evidence: 8 of 16 claims tested on real sockets hold, 2 of 21 in the simulator
+    Evidence: 9 of 19 claims tested on real sockets hold, 2 of 21 in the simulator
         (docs/papers/r-hybrid.md).
     More: docs/r-hybrid.md
     """
