@@ -85,7 +85,7 @@ class Side:
         """Return the claim judged by a kept result."""
         checks = kept.checks_of(claim)
         tuned = claim.tuned is not None and claim.tuned.covers(kept.about.get("seeds"))
-        stale, made_by = kept.stale(claim) if checks else "", shlex.join(kept.about["command"])
+        stale, made_by = kept.stale(claim.names) if checks else "", shlex.join(kept.about["command"])
         made_on = kept.about["date"][:10]
         return cls(claim, checks, kept.simulated, stale, tuned, made_by, made_on)
 

@@ -141,6 +141,10 @@ class Tuned:
         return not self.seeds or seeds is None or bool(self.seeds & set(seeds))
 
 
+LITERAL: Final = "-literal"
+"""Suffix of parts that have the paper's rule where the part before it has ccplane's (`literal.py`)."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim of a paper.

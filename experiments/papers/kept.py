@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -130,10 +130,10 @@ class Kept:
         """Whether the simulator made it."""
         return self.part.endswith(SIMULATED)
 
-    def stale(self, claim: Claim) -> str:
-        """Return why it gives no verdict on a claim; empty if it does."""
+    def stale(self, checks: Sequence[str]) -> str:
+        """Return why it gives no verdict on these checks, by name; empty if it does."""
         part = self.part.removesuffix(SIMULATED)
-        return models.stale(self.paper, part, self.about, claim.names, simulated=self.simulated)
+        return models.stale(self.paper, part, self.about, checks, simulated=self.simulated)
 
     def checks_of(self, claim: Claim) -> list[Check]:
         """Return the known checks of a claim, with the claim's bounds, in its order.

@@ -8,30 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from experiments.events import ParamValue
-from experiments.papers.comparisons import Claim
+from experiments.papers.comparisons import LITERAL, Claim
 from experiments.papers.paper import Part, Size
 from experiments.scenario import FlowSpec
 from experiments.sweep import Grid
-
-LITERAL: Final = "-literal"
 
 Params = Mapping[str, Mapping[str, ParamValue]]
 """Algorithm -> the paper's parameters."""
 
 
-def both_rows(claim: Claim, rule: str) -> tuple[Claim, Claim]:
-    """Return the claim with the paper's rule, and with ccplane's.
+def both_rows(rule: str, *claims: Claim) -> list[Claim]:
+    """Return each claim with the paper's rule, and with ccplane's.
 
     Args:
-        claim: The claim with the tests of ccplane's rule.
-        rule: That rule.
+        rule: ccplane's rule.
+        claims: The claims with the tests of that rule.
     """
-    return replace(claim, part=f"{claim.part}{LITERAL}", why="", tuned=None), replace(claim, rule=rule)
+    return [
+        row
+        for claim in claims
+        for row in (
+            replace(claim, part=f"{claim.part}{LITERAL}", why="", tuned=None),
+            replace(claim, rule=rule),
+        )
+    ]
 
 
 def literal(part: Part, rule: str, params: Params) -> Part:

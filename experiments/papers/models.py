@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from experiments.papers.comparisons import LITERAL
+
 
 @dataclass(frozen=True)
 class Change:
@@ -127,7 +129,7 @@ def stale(
 
     Args:
         paper: Name of the paper.
-        part: Name of the part, without a suffix.
+        part: Name of the part, without the suffix of simulated results; by the paper's rule or ccplane's.
         about: `git` and `date` of the result, as in `Kept.about`.
         checks: Names of a claim's checks.
         simulated: Whether the simulator made it.
@@ -140,6 +142,7 @@ def stale(
     if git["dirty"]:
         return "of a tree with changes"
     made = datetime.fromisoformat(about["date"])
+    part = part.removesuffix(LITERAL)  # the same flows but for parameters
     models = {*used.get(paper, ()), *((SIMULATOR,) if simulated else ())}
     for one in changes:
         reached = one.model in models and (not one.parts or part in one.parts)

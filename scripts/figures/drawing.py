@@ -15,7 +15,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from experiments.papers import models
 from experiments.papers.kept import Kept
 from experiments.plots import style
 from experiments.statistics import Estimate
@@ -70,10 +69,8 @@ def rows(kept: Kept, table: int = 0, **where: Any) -> pd.DataFrame:
 
 
 def is_stale(kept: Kept) -> bool:
-    """Return whether at least one check of a part gives no verdict (`models.stale`)."""
-    checks = [one.name for one in kept.checks]
-    part_name = kept.part.removesuffix(SIM)
-    return bool(models.stale(kept.paper, part_name, kept.about, checks, simulated=kept.simulated))
+    """Return whether at least one check of a part gives no verdict."""
+    return bool(kept.stale([one.name for one in kept.checks]))
 
 
 def runs_text(*kept: Kept) -> str:

@@ -52,8 +52,7 @@ def throughput() -> Figure:
                     losses = list(found["loss_ratio"])
                     marks(
                         axes,
-                        np.array([losses.index(one) for one in on_sockets["loss_ratio"]])
-                        + (side - 0.5) * 0.4,
+                        at[[losses.index(one) for one in on_sockets["loss_ratio"]]],
                         on_sockets,
                         "throughput_bytes_per_s",
                         look,

@@ -99,10 +99,6 @@ TUNED: Final = Tuned(
 _RATIOS: Final = (2 * (FAIR_SHARES[0] or 0), 2 * (FAIR_SHARES[1] or 0))
 
 
-def _both(*claims: Claim) -> list[Claim]:
-    return [row for claim in claims for row in both_rows(claim, RULE)]
-
-
 CLAIMS: Final = (
     Claim(
         "Motivation (a)",
@@ -155,7 +151,8 @@ CLAIMS: Final = (
             for path in PATHS
         ],
     ),
-    *_both(
+    *both_rows(
+        RULE,
         Claim(
             "MTP insensitivity (a)",
             "from any initial MTP, Hyvar has the throughput of the best fixed MTP",

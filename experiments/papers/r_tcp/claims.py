@@ -95,10 +95,6 @@ def _detectors(names: Sequence[str], pattern: str) -> list[str]:
     return [f"{pattern}, {name}" for name in names]
 
 
-def _by_both(*claims: Claim) -> list[Claim]:
-    return [row for claim in claims for row in both_rows(claim, RULE)]
-
-
 _CLAIMS: Final[tuple[Claim, ...]] = (
     Claim("Figure 1, section 2.1", "up to 28 % of a service's flows are behind a rate limit", why=PRODUCTION),
     Claim(
@@ -176,7 +172,8 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         how="share of limits found with a rate within 10 % is at least 0.9",
         why="BBRv1's objects over operator 1 end within a second after the bucket is empty, before a verdict",
     ),
-    *_by_both(
+    *both_rows(
+        RULE,
         *(
             Claim(
                 "Figure 6, 32 MB",
@@ -284,7 +281,8 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         checks=["none acted on"],
         how="R-TCP limits at most 0.001 of the transfers that have no limit",
     ),
-    *_by_both(
+    *both_rows(
+        RULE,
         Claim(
             "Figure 8",
             "a second connection has up to 88 % fewer retransmissions",
@@ -349,7 +347,8 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         [_far(f"far, {mb}", mb, *MORE) for mb in (4, 16)],
     ),
     Claim("Figure 14", "with a longer RTT BBRv1 retransmits less of 1 MB", "bdp", [_far("far, 1", 1, *LESS)]),
-    *_by_both(
+    *both_rows(
+        RULE,
         Claim(
             "Figure 14",
             "with a longer RTT R-TCP also retransmits less than BBRv1",
@@ -366,14 +365,15 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
                 for rtt_ms in (40, 120, 200)
                 for mb in (4, 16)
             ],
-        )
+        ),
     ),
     Claim(
         "Appendix G",
         "BBRv1's own detector may underestimate a rate",
         why="no experiment measures this detector's estimates",
     ),
-    *_by_both(
+    *both_rows(
+        RULE,
         Claim(
             "Figure 17",
             "R-TCP finds the end of a limit",
@@ -474,7 +474,8 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         checks=["cpu, cubic", "cpu, bbr"],
         how="ratio of CPU time per byte to that without R-TCP is at most 1.05",
     ),
-    *_by_both(
+    *both_rows(
+        RULE,
         Claim(
             "Figure 22",
             "flows of one client share as fairly as with BBRv1, whichever starts first",

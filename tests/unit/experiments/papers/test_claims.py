@@ -253,6 +253,7 @@ def test_an_algorithm_that_changed_makes_its_results_stale_and_no_others() -> No
         return models.stale("p", part, about, [check], simulated=False, changes=changes, used=used)
 
     assert stale("race", "2026-11-26T23:59:59+00:00") == "older than a change of mine: a bound"
+    assert stale("race-literal", "2026-11-26T23:59:59+00:00") == "older than a change of mine: a bound"
     assert stale("race", "2026-11-27T00:00:00+00:00") == ""
     assert stale("walk", "2026-11-26T00:00:00+00:00") == ""
     assert (

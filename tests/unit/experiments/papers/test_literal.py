@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from experiments.papers.comparisons import LITERAL
 from experiments.papers.hyvar.paper import PAPER as HYVAR
 from experiments.papers.hyvar.runs import CLAIMED, SLIDES_PARAMS
-from experiments.papers.literal import LITERAL, with_params
+from experiments.papers.literal import with_params
 from experiments.papers.paper import Paper, Size, grids_of
 from experiments.papers.r_tcp.claims import LIMITED_BY
 from experiments.papers.r_tcp.paper import PAPER as R_TCP
