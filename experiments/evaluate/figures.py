@@ -92,16 +92,21 @@ def _effect(axes: Axes, at: float, what: Measure, effect: Effect, side: str) -> 
     colour = COLOURS[effect.verdict]
     marker = _MARKERS[side][0]
     value = _clipped(oriented(what, effect.found).value)
+    _intervals(axes, at, what, effect, colour)
+    decided = effect.verdict != "undecided"
+    axes.plot(
+        [value], [at], marker, color=colour, markersize=4, markerfacecolor=colour if decided else "white"
+    )
+
+
+def _intervals(axes: Axes, at: float, what: Measure, effect: Effect, colour: str) -> None:
+    """Draw the interval thick, and thin the one that includes the simulator's error."""
     for found, width in ((effect.judged, 0.8), (effect.found, 2.6)):
         if not math.isnan(found.low):
             ends = oriented(what, found)
             axes.plot(
                 [_clipped(ends.low), _clipped(ends.high)], [at, at], color=colour, linewidth=width, alpha=0.75
             )
-    decided = effect.verdict != "undecided"
-    axes.plot(
-        [value], [at], marker, color=colour, markersize=4, markerfacecolor=colour if decided else "white"
-    )
 
 
 def _clipped(ratio: float) -> float:
@@ -156,13 +161,9 @@ def next_to_each_other(evaluation: Evaluation, reference: Controller, side: str)
                 if effect.ratio is None:
                     continue
                 look = looks[one.given]
-                ends = oriented(row.what, effect.found)
-                if not math.isnan(ends.low):
-                    axes.plot(
-                        [_clipped(ends.low), _clipped(ends.high)], [at, at], color=look.colour, linewidth=1.6
-                    )
+                _intervals(axes, at, row.what, effect, look.colour)
                 (handles[one.label],) = axes.plot(
-                    [_clipped(ends.value)],
+                    [_clipped(oriented(row.what, effect.found).value)],
                     [at],
                     look.marker,
                     color=look.colour,
@@ -172,8 +173,8 @@ def next_to_each_other(evaluation: Evaluation, reference: Controller, side: str)
         _axis(axes, [row.label for row in rows], reference)
         _sections(axes, rows)
         note = (
-            f"Medians over {evaluation.repeats} seeds with 95 % intervals, {SIDES[side]}; "
-            f"beyond 1/{EDGE:g} and {EDGE:g}: at the edge."
+            f"Medians over {evaluation.repeats} seeds, {SIDES[side]}. Thick: 95 % interval; thin: with the "
+            f"simulator's error, which decides; effects beyond {EDGE:g} are at the edge."
         )
         style.head(plot, "Effects next to each other", note)
         axes.legend(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
@@ -204,18 +204,3 @@ class Claim:
             where = "; ".join(test.where for test in tests if test.where)
             said.append(f"{says}{bounds_text(*bounds)}{f' ({where})' if where else ''}")
         return f"`{self.part}`: {'; '.join(said)}" if self.part and said else ""
-
-
-def by_both_rules(claim: Claim, rule: str, why: str, literal: Sequence[Comparison]) -> tuple[Claim, Claim]:
-    """Return the claim with the paper's rule, and with a rule of ccplane's.
-
-    Args:
-        claim: The claim with the tests of ccplane's rule.
-        rule: That rule.
-        why: What the paper's rule is, if that explains the verdict.
-        literal: Tests of the paper's rule, in the same part.
-    """
-    paper = replace(
-        claim, tests=literal, checks=(), how="", why=why, bars={}, measures="", readings=False, tuned=None
-    )
-    return paper, replace(claim, rule=rule)

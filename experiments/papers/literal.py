@@ -1,7 +1,8 @@
-"""The paper's rule where ccplane has another: the same part and claim, with the paper's parameters.
+"""The paper's rule where ccplane has another: the same claim, with the paper's parameters.
 
-A claim that ccplane's rule may change is two rows (`both_rows`), and the part that tests it is two parts
-(`literal`); the part with the paper's parameters has `LITERAL` after its name.
+A claim that ccplane's rule may change is two rows. If a few points of its part need the paper's parameters,
+one part has both kinds of runs (`in_one_part`). If all do, the part is two parts (`literal`, `in_two_parts`);
+the one with the paper's parameters has `LITERAL` after its name.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 
 from experiments.events import ParamValue
-from experiments.papers.comparisons import LITERAL, Claim
+from experiments.papers.comparisons import LITERAL, Claim, Comparison
 from experiments.papers.paper import Part, Size
 from experiments.scenario import FlowSpec
 from experiments.sweep import Grid
@@ -22,8 +23,23 @@ Params = Mapping[str, Mapping[str, ParamValue]]
 """Algorithm -> the paper's parameters."""
 
 
-def both_rows(rule: str, *claims: Claim) -> list[Claim]:
-    """Return each claim with the paper's rule, and with ccplane's.
+def in_one_part(claim: Claim, rule: str, why: str, literal: Sequence[Comparison]) -> tuple[Claim, Claim]:
+    """Return the claim with the paper's rule, and with ccplane's, of runs of one part.
+
+    Args:
+        claim: The claim with the tests of ccplane's rule.
+        rule: That rule.
+        why: What the paper's rule is, if that explains the verdict.
+        literal: Tests of the paper's rule.
+    """
+    paper = replace(
+        claim, tests=literal, checks=(), how="", why=why, bars={}, measures="", readings=False, tuned=None
+    )
+    return paper, replace(claim, rule=rule)
+
+
+def in_two_parts(rule: str, *claims: Claim) -> list[Claim]:
+    """Return each claim with the paper's rule, of the part with `LITERAL`, and with ccplane's.
 
     Args:
         rule: ccplane's rule.

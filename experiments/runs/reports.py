@@ -85,12 +85,16 @@ class Screen(RunReport):
         keys = {one.key for one in runs}
         self._n_before = len(keys) - len(missing)
         self._n_missing = len(missing)
+        self._n_now = self._n_failed = 0
         about = "" if estimate_s is None or not missing else f", about {duration(estimate_s)}"
         self._console.print(
             f"{title}: {len(keys)} runs, {self._n_before} already done, {len(missing)} to do{about}",
             markup=False,
             highlight=False,
         )
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+            self._task = None
         if missing:
             self._task = self._bar.add_task("", total=len(missing))
             self._bar.start()

@@ -17,7 +17,7 @@ from experiments.papers.comparisons import (
     Comparison,
     Tuned,
 )
-from experiments.papers.literal import both_rows
+from experiments.papers.literal import in_two_parts
 from experiments.papers.variants import KERNEL
 
 HYVAR: Final = "hyvar"
@@ -151,7 +151,7 @@ CLAIMS: Final = (
             for path in PATHS
         ],
     ),
-    *both_rows(
+    *in_two_parts(
         RULE,
         Claim(
             "MTP insensitivity (a)",

@@ -18,8 +18,8 @@ from experiments.papers.comparisons import (
     Claim,
     Comparison,
     Tuned,
-    by_both_rules,
 )
+from experiments.papers.literal import in_one_part
 from experiments.papers.variants import KERNEL
 
 OWN: Final = "r_hybrid"
@@ -128,7 +128,7 @@ def _next_to_cubic(name: str, who: str) -> list[Comparison]:
 
 
 _CLAIMS: Final = (
-    *by_both_rules(
+    *in_one_part(
         Claim(
             "Figure 2",
             "without loss R-Hybrid has as much throughput as CUBIC and BBR",
@@ -175,7 +175,7 @@ _CLAIMS: Final = (
         number="2 to 4 %",
         why="CUBIC loses two thirds of its throughput",
     ),
-    *by_both_rules(
+    *in_one_part(
         Claim(
             "Figure 2",
             "with 1 % loss R-Hybrid has as much throughput as CUBIC and BBR",
@@ -212,7 +212,7 @@ _CLAIMS: Final = (
         number="11.4 % less",
         path="aqm",
     ),
-    *by_both_rules(
+    *in_one_part(
         Claim(
             "Figure 3",
             "R-Hybrid keeps its throughput if marks come too early",
@@ -246,7 +246,7 @@ _CLAIMS: Final = (
         "segmentation in the network card exceeds the rate of `fq`",
         why="the claim is about AWS' network cards",
     ),
-    *by_both_rules(
+    *in_one_part(
         Claim(
             "Figure 4",
             "without loss BBR retransmits far more than R-Hybrid",
@@ -275,7 +275,7 @@ _CLAIMS: Final = (
         number="970,507 to 944,524 packets",
         why="BBR's probes lose ten times as many packets at the full queue as are lost at random",
     ),
-    *by_both_rules(
+    *in_one_part(
         Claim(
             "Figure 4",
             "with 1 % loss R-Hybrid retransmits as much as BBR",
@@ -309,7 +309,7 @@ _CLAIMS: Final = (
         checks=["changes"],
         how="number of changes of the regime is 4",
     ),
-    *by_both_rules(
+    *in_one_part(
         Claim(
             "Sections 5 and 9",
             "alone on a link R-Hybrid is as good as DCTCP",
@@ -390,7 +390,7 @@ _CLAIMS: Final = (
         checks=["quiet", "bulk"],
         how="share of time in SHARED is 0 without a disturbance, and at least 0.8 with a bulk transfer",
     ),
-    *by_both_rules(
+    *in_one_part(
         Claim(
             "Abstract",
             "R-Hybrid is fair on shared bottlenecks",

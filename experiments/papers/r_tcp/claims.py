@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ccp_algs.rtcp.options import Options
-from experiments.papers.comparisons import EQUAL, LESS, MORE, Bounds, Claim, Comparison, by_both_rules
-from experiments.papers.literal import both_rows
+from experiments.papers.comparisons import EQUAL, LESS, MORE, Bounds, Claim, Comparison
+from experiments.papers.literal import in_one_part, in_two_parts
 from experiments.papers.variants import KERNEL
 from experiments.plots import label
 
@@ -88,7 +88,7 @@ def _of_probes(
     says: str, tests: Sequence[tuple[str, str, str, Bounds]], why: str, papers_why: str
 ) -> tuple[Claim, Claim]:
     own, papers = ([one for test in tests for one in _tuned(*test, pkts)] for pkts in (OWN_PKTS, 0))
-    return by_both_rules(Claim("Tables 6 and 7", says, "tuning", own, why=why), RULE, papers_why, papers)
+    return in_one_part(Claim("Tables 6 and 7", says, "tuning", own, why=why), RULE, papers_why, papers)
 
 
 def _detectors(names: Sequence[str], pattern: str) -> list[str]:
@@ -172,7 +172,7 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         how="share of limits found with a rate within 10 % is at least 0.9",
         why="BBRv1's objects over operator 1 end within a second after the bucket is empty, before a verdict",
     ),
-    *both_rows(
+    *in_two_parts(
         RULE,
         *(
             Claim(
@@ -281,7 +281,7 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         checks=["none acted on"],
         how="R-TCP limits at most 0.001 of the transfers that have no limit",
     ),
-    *both_rows(
+    *in_two_parts(
         RULE,
         Claim(
             "Figure 8",
@@ -347,7 +347,7 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         [_far(f"far, {mb}", mb, *MORE) for mb in (4, 16)],
     ),
     Claim("Figure 14", "with a longer RTT BBRv1 retransmits less of 1 MB", "bdp", [_far("far, 1", 1, *LESS)]),
-    *both_rows(
+    *in_two_parts(
         RULE,
         Claim(
             "Figure 14",
@@ -372,7 +372,7 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         "BBRv1's own detector may underestimate a rate",
         why="no experiment measures this detector's estimates",
     ),
-    *both_rows(
+    *in_two_parts(
         RULE,
         Claim(
             "Figure 17",
@@ -474,7 +474,7 @@ _CLAIMS: Final[tuple[Claim, ...]] = (
         checks=["cpu, cubic", "cpu, bbr"],
         how="ratio of CPU time per byte to that without R-TCP is at most 1.05",
     ),
-    *both_rows(
+    *in_two_parts(
         RULE,
         Claim(
             "Figure 22",

@@ -232,6 +232,24 @@ def test_a_log_gets_a_line_each_minute(
     ]
 
 
+def test_each_sweep_of_a_report_is_counted_anew(
+    tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(step=25)
+    monkeypatch.setattr("experiments.runs.reports.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    report, text = screen()
+    kernel.fail = lambda scenario: LabError("lab.timeout", "no", "", "", "") if scenario.seed == 2 else None
+    sweep(GRID, out=tmp_path / "s", report=report)
+    kernel.fail = lambda _scenario: None
+    sweep(dataclasses.replace(GRID, repeats=1), out=tmp_path / "t", report=report)
+    lines = [line for line in text.getvalue().splitlines() if "runs done" in line]
+    assert lines[-2:] == [
+        "3 of 6 runs done, 0:01:15, about 0:01:15 left",
+        "6 of 6 runs done, 0:02:30, about 0:00:00 left",
+    ]
+    assert text.getvalue().endswith("6 of 6 runs are done: 0 earlier, 6 now; 0 missing\n")
+
+
 def test_a_run_that_fails_keeps_no_other_from_running(tmp_path: Path, kernel: Kernel) -> None:
     error = LabError("lab.timeout", "too long", "somewhere", "why", "fix")
     kernel.fail = lambda scenario: error if scenario.seed == 2 and scenario.duration_s == 1 else None

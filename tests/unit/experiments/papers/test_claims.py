@@ -40,10 +40,10 @@ from experiments.papers.comparisons import (
     Claim,
     Comparison,
     Tuned,
-    by_both_rules,
 )
 from experiments.papers.estimates import computed
 from experiments.papers.kept import SIMULATED, Kept
+from experiments.papers.literal import in_one_part
 from experiments.papers.paper import Paper
 from experiments.papers.r_hybrid.claims import AS_MANY
 from experiments.papers.tables import Check, Table
@@ -272,7 +272,7 @@ def test_nothing_is_judged_on_runs_that_chose_its_parameters() -> None:
 
 def test_the_papers_rule_and_another_one_are_two_rows() -> None:
     literal = replace(FASTER, name="literal")
-    rows = by_both_rules(CLAIM, "a rule of ccplane's", "why it differs", [literal])
+    rows = in_one_part(CLAIM, "a rule of ccplane's", "why it differs", [literal])
     paper = Paper.of("p", "P", [], rows)
     kept_result = result("race", check(0.5, 0.6, name="literal"), check(2, 3))
     found = judge(paper, {"race": kept_result})
