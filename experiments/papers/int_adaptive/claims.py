@@ -131,7 +131,6 @@ CLAIMS: Final = (
         "telemetry distinguishes losses on the air from overflowing queues",
         "cause",
         [_right(8, KERNEL, 0.01), _right(8, L1, 0.05), _right(1, L1, 0.01), _right(1, L1, 0.2)],
-        why="24 runs in an earlier version, 19 of them disturbed: no wrong cause",
     ),
     Claim(
         "Figure 6",
@@ -210,7 +209,7 @@ CLAIMS: Final = (
             )
             for telemetry in ("1 in 10", "every packet")
         ],
-        why="three runs in an earlier version: 0.981 with 1 in 10 packets, 0.882 with every packet",
+        why="telemetry takes 184 of the 1500 bytes of each packet",
     ),
     Claim(
         "Section VI-B",
