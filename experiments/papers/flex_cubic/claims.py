@@ -346,7 +346,7 @@ CLAIMS: Final = (
                 FALLEN,
             ),
         ],
-        why="CUBIC needs 17 s to grow to the other window, and runs of 40 s are measured 14 s after the change",
+        why="CUBIC needs 17 s to grow to the other window; runs of 40 s leave 14 s after the change out",
     ),
     Claim(
         "Abstract, section 2",
