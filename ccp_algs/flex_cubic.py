@@ -111,7 +111,7 @@ class FlexCubic(CubicControl):
     Do not use it with shallow buffers or next to CUBIC. A full queue of less than one BDP never doubles the
         RTT, so the window grows without bound: with a buffer of 25 % of the BDP, 29 % of the data is
         retransmitted.
-    Evidence: 8 of 11 claims tested on real sockets hold, 5 of 18 in the simulator
+    Evidence: 9 of 18 claims tested on real sockets hold, 5 of 18 in the simulator
         (docs/papers/flex-cubic.md).
     More: docs/flex-cubic.md
     """

@@ -122,7 +122,7 @@ class IntCubic(CubicControl):
 
     Use it over Wi-Fi with telemetry. Nodes on the path count losses, and the sink returns the counts.
     Do not use it with untrusted telemetry. Forged telemetry can make a flow ignore every loss.
-    Evidence: 6 of 13 claims tested on real sockets hold, 2 of 14 in the simulator
+    Evidence: 11 of 16 claims tested on real sockets hold, 2 of 14 in the simulator
         (docs/papers/int-adaptive.md).
     More: docs/int-cubic.md
     """
