@@ -199,7 +199,7 @@ def fairness() -> Figure:
         footnote(
             plot,
             note(real, kept)
-            + ". 100 Mbit/s, delay 25 ms, no random loss; points of one run are left out; 0.5: one flow has all",
+            + ". 100 Mbit/s, delay 25 ms, no random loss; points of one run are not drawn; 0.5: one has all",
         )
     return Figure(
         plot,
