@@ -232,7 +232,7 @@ def test_a_log_gets_a_line_each_minute(
     ]
 
 
-def test_each_sweep_of_a_report_is_counted_anew(
+def test_each_sweep_of_a_report_is_counted_from_zero(
     tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = itertools.count(step=25)
