@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from experiments.plots import style
 from scripts.figures.drawing import (
@@ -49,10 +50,9 @@ def throughput() -> Figure:
                         for one in (kept, real)
                     )
                     at = np.arange(len(found)) + (side - 0.5) * 0.4
-                    losses = list(found["loss_ratio"])
                     marks(
                         axes,
-                        at[[losses.index(one) for one in on_sockets["loss_ratio"]]],
+                        at[_places(on_sockets, found, "loss_ratio")],
                         on_sockets,
                         "throughput_bytes_per_s",
                         look,
@@ -157,6 +157,12 @@ def cost() -> Figure:
     )
 
 
+def _places(found: pd.DataFrame, among: pd.DataFrame, column: str) -> list[int]:
+    """Return the place of each value of a column among those of other rows."""
+    values = list(among[column])
+    return [values.index(one) for one in found[column]]
+
+
 def fairness() -> Figure:
     """Draw Jain's index next to kernel CUBIC, by buffer."""
     kept, real = part(NAME, "fairness-sim"), part(NAME, "fairness")
@@ -170,19 +176,12 @@ def fairness() -> Figure:
         axes = plot.subplots()
         for place, (_, pair, look) in enumerate(sides):
             found = rows(kept, pair=pair, loss_ratio=0.0).sort_values("buffer.bdp")
-            marks(
-                axes,
-                np.arange(len(found)) + 0.12 * (place - 1),
-                found,
-                "jain_index",
-                look,
-                simulated=True,
-            )
+            at = np.arange(len(found)) + 0.12 * (place - 1)
+            marks(axes, at, found, "jain_index", look, simulated=True)
             measured = rows(real, pair=pair, loss_ratio=0.0).dropna(subset=["jain_index.low"])
-            at = [list(found["buffer.bdp"]).index(one) for one in measured["buffer.bdp"]]
             marks(
                 axes,
-                np.array(at) + 0.12 * (place - 1) + 0.05,
+                at[_places(measured, found, "buffer.bdp")] + 0.05,
                 measured,
                 "jain_index",
                 look,

@@ -216,15 +216,21 @@ def test_an_interrupted_sweep_goes_on_with_the_missing_runs(tmp_path: Path, kern
     assert len(results) == 12
 
 
-def test_a_log_gets_a_line_each_minute(
-    tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def lines_of_a_log(text: io.StringIO) -> list[str]:
+    return [line for line in text.getvalue().splitlines() if "runs done" in line]
+
+
+@pytest.fixture
+def runs_of_25_s(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(step=25)
     monkeypatch.setattr("experiments.runs.reports.time", SimpleNamespace(monotonic=lambda: next(clock)))
+
+
+@pytest.mark.usefixtures("runs_of_25_s")
+def test_a_log_gets_a_line_each_minute(tmp_path: Path) -> None:
     report, text = screen()
     sweep(GRID, out=tmp_path / "s", report=report)
-    lines = [line for line in text.getvalue().splitlines() if "runs done" in line]
-    assert lines == [
+    assert lines_of_a_log(text) == [
         "3 of 12 runs done, 0:01:15, about 0:03:45 left",
         "6 of 12 runs done, 0:02:30, about 0:02:30 left",
         "9 of 12 runs done, 0:03:45, about 0:01:15 left",
@@ -232,18 +238,14 @@ def test_a_log_gets_a_line_each_minute(
     ]
 
 
-def test_each_sweep_of_a_report_is_counted_from_zero(
-    tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = itertools.count(step=25)
-    monkeypatch.setattr("experiments.runs.reports.time", SimpleNamespace(monotonic=lambda: next(clock)))
+@pytest.mark.usefixtures("runs_of_25_s")
+def test_each_sweep_of_a_report_is_counted_from_zero(tmp_path: Path, kernel: Kernel) -> None:
     report, text = screen()
     kernel.fail = lambda scenario: LabError("lab.timeout", "no", "", "", "") if scenario.seed == 2 else None
     sweep(GRID, out=tmp_path / "s", report=report)
     kernel.fail = lambda _scenario: None
     sweep(dataclasses.replace(GRID, repeats=1), out=tmp_path / "t", report=report)
-    lines = [line for line in text.getvalue().splitlines() if "runs done" in line]
-    assert lines[-2:] == [
+    assert lines_of_a_log(text)[-2:] == [
         "3 of 6 runs done, 0:01:15, about 0:01:15 left",
         "6 of 6 runs done, 0:02:30, about 0:00:00 left",
     ]
